@@ -59,7 +59,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.WaitEnded:
 		e.waitEnded(now, b, op)
 	case storage.ListEnded:
-		return e.listEnded(now, b, op)
+		return e.listEnded(now, b, op, p)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:
@@ -155,7 +155,6 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 		op.Buffer.Release()
 		return true
 	}
-	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
 	case op.Kind == storage.PutScheduled:
 		e.putScheduled(now, op)

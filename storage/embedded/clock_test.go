@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,8 +30,11 @@ func (c *setClock) wall() tube.Instant { return tube.Instant(c.now().UnixNano())
 // setBacks is a listener that notes how far the clock was set back.
 type setBacks struct {
 	nopListener
-	by time.Duration
+	by   time.Duration
+	told []uint64
 }
+
+func (l *setBacks) JobEnded(id uint64) { l.told = append(l.told, id) }
 
 func (l *setBacks) ClockSetBack(by time.Duration) { l.by += by }
 
@@ -206,4 +210,88 @@ func TestRestartWithEarlierClock(t *testing.T) {
 		t.Errorf("something has not ended (%v)", err)
 	}
 	c.Close()
+}
+
+// TestWallClockSetEnded: records go by the wall clock, are listed in the order in which the jobs have ended, and are found, however it is set; so do
+// counts of hours, and a wait goes on.
+func TestWallClockSetEnded(t *testing.T) {
+	d := newDisk()
+	journal := func(clock func() time.Time) *Engine {
+		o := d.options(t)
+		o.clock = clock
+		return mustOpen(t, o)
+	}
+	for name, open := range map[string]func(clock func() time.Time) *Engine{"memory": newEngine, "journal": journal} {
+		t.Run(name, func(t *testing.T) {
+			c := &clockedEnds{clocked: newClocked(t, open), until: make(map[uint64]tube.Instant), hours: make(map[uint64]uint64)}
+			defer c.Close()
+			awaited := c.put("w", tube.Tags{Rules: tube.Rules{Keep: tube.LifetimeOf(time.Hour)}})
+			do(t, c, storage.Op{Kind: storage.WaitEnded, ID: awaited, Wait: true})
+			for _, step := range []time.Duration{0, time.Hour, -time.Hour, -time.Hour, 0, time.Hour, 30 * time.Hour, -30 * time.Hour} {
+				c.setClock.ahead.Add(int64(step / time.Second))
+				if _, err := c.Tick(); err != nil {
+					t.Fatal(err)
+				}
+				for _, keep := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
+					c.end(keep)
+				}
+				c.check(step)
+				c.advance(time.Minute)
+			}
+			do(t, c, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: awaited})
+			if a := do(t, c, storage.Op{Kind: storage.WaitEnded, ID: awaited})[0].Answer; a.NotFound || len(a.Result.Ended) != 1 || !slices.Equal(c.heard.told, []uint64{awaited}) {
+				t.Errorf("the awaited job is %+v, told of %v", a, c.heard.told)
+			}
+		})
+	}
+}
+
+// clockedEnds is an engine with records, whose wall clock is set, and what it has to have.
+type clockedEnds struct {
+	*clocked
+	ids   []uint64 // those that have records, the oldest first
+	until map[uint64]tube.Instant
+	hours map[uint64]uint64 // puts by the number of the hour
+	added uint64
+}
+
+// end ends jobs whose records are kept for so long, and counts them.
+func (c *clockedEnds) end(keep time.Duration) {
+	c.Helper()
+	setKeep(c.T, c, "a", keep, 1<<30)
+	ids := endJobs(c.T, c, "a", 20, 10)
+	for _, id := range ids {
+		c.until[id] = c.wall().Plus(keep)
+	}
+	c.ids = append(c.ids, ids...)
+	c.added++
+	c.hours[tube.Hours.At(c.wall())] += 20
+	do(c, c, storage.Op{Kind: storage.AddTallies, Args: &storage.Args{Tallies: &storage.Tallies{From: "test", Number: c.added, Rows: []tube.TubeTally{{Tally: tube.Tally{20}}}}}})
+}
+
+// check compares the records and the counts.
+func (c *clockedEnds) check(step time.Duration) {
+	c.Helper()
+	ended := c.ids
+	c.ids = nil
+	for _, id := range ended {
+		kept := c.until[id] > c.wall()
+		if kept {
+			c.ids = append(c.ids, id)
+		}
+		ops := []storage.Op{{Kind: storage.WaitEnded, ID: id}}
+		if storage.DoWait(c, ops); ops[0].Answer.NotFound == kept {
+			c.Errorf("after a step of %v the record of job %d: %+v", step, id, ops[0].Answer)
+		}
+	}
+	got := endedIn(c.T, c, "a")
+	if slices.Reverse(got); !slices.Equal(got, c.ids) {
+		c.Errorf("after a step of %v jobs %v are listed, want %v", step, got, c.ids)
+	}
+	r := do(c, c, storage.Op{Kind: storage.ReadTallies, Args: &storage.Args{Tallies: &storage.Tallies{Period: tube.Hours, Count: 168}}})[0].Answer.Result
+	for _, hour := range r.Tallies {
+		if number := tube.Hours.At(hour.Begin); hour.Tally[tube.TallyPuts] != c.hours[number] || number > tube.Hours.At(c.wall()) {
+			c.Errorf("after a step of %v hour %d has %d puts, want %d", step, number, hour.Tally[tube.TallyPuts], c.hours[number])
+		}
+	}
 }

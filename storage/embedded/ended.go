@@ -125,6 +125,7 @@ type endedPage struct {
 	result *storage.Result
 	wall   tube.Instant
 	floors map[string]uint64 // of records in the tables, see ended.Memory.Floor
+	before uint64            // Ended.Seq of the last one that was looked at: the older ones are left
 	count  int
 	bytes  int
 	full   bool // there are more records than the page has
@@ -132,6 +133,7 @@ type endedPage struct {
 
 // add adds a record, and returns whether the next one is wanted.
 func (p *endedPage) add(r *tube.Ended) (more bool) {
+	p.before = r.Seq
 	if r.Until <= p.wall || r.Seq <= p.floors[r.Tube] {
 		return true
 	}
@@ -153,31 +155,34 @@ func newestFirst(op *storage.Op) uint64 {
 	return math.MaxUint64
 }
 
-// listEnded carries out a ListEnded, or its part about records in memory. It returns false if it has to be tried again later.
-func (e *Engine) listEnded(now tube.Instant, b *storage.Batch, op *storage.Op) (done bool) {
+// listEnded carries out a ListEnded, or a part of what it does with records in memory: there can be many whose time is over. It returns
+// false if it has to be called again later.
+func (e *Engine) listEnded(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) (done bool) {
 	if !e.mayBeginMany() {
 		return false
 	}
-	op.Answer.Result = new(storage.Result)
-	p := e.pageOf(op, e.machine.Wall(now))
-	if p.count == 0 {
+	if !p.begun {
+		op.Answer.Result = new(storage.Result)
+		p.begun, p.ended = true, &endedPage{
+			result: op.Answer.Result, wall: e.machine.Wall(now), before: newestFirst(op), count: int(min(op.MaxJobs, tube.MaxListed)),
+		}
+	}
+	if p.ended.count == 0 {
 		return true
 	}
-	e.ends.recent.List(op.Tube, batchOf(op), newestFirst(op), p.add)
-	e.spend(len(op.Answer.Result.Ended))
-	if !p.full && e.journal != nil {
+	left := e.budget
+	e.ends.recent.List(op.Tube, batchOf(op), p.ended.before, func(r *tube.Ended) bool {
+		left--
+		return p.ended.add(r) && left > 0
+	})
+	e.spend(e.budget - left)
+	if left == 0 && !p.ended.full {
+		return false
+	}
+	if !p.ended.full && e.journal != nil {
 		e.bodiesMissing = append(e.bodiesMissing, bodyNeeded{b, op})
 	}
 	return true
-}
-
-// pageOf returns the page of the answer so far.
-func (e *Engine) pageOf(op *storage.Op, wall tube.Instant) *endedPage {
-	p := &endedPage{result: op.Answer.Result, wall: wall, count: int(min(op.MaxJobs, tube.MaxListed))}
-	for _, r := range p.result.Ended {
-		p.bytes += r.Bytes()
-	}
-	return p
 }
 
 // batchOf returns the batch that a ListEnded is about; "" if it is about a tube.
@@ -204,12 +209,11 @@ func (e *Engine) fetchEnded(from tables.Snapshot, op *storage.Op) {
 		}
 		return
 	}
+	p := &endedPage{result: op.Answer.Result, wall: wall, floors: floors, count: int(min(op.MaxJobs, tube.MaxListed))}
 	before := newestFirst(op)
-	if page := op.Answer.Result.Ended; len(page) > 0 {
-		before = page[len(page)-1].Seq
+	for _, r := range p.result.Ended {
+		before, p.bytes = r.Seq, p.bytes+r.Bytes()
 	}
-	p := e.pageOf(op, wall)
-	p.floors = floors
 	if err := from.ListEnded(op.Tube, batchOf(op), before, p.add); err != nil {
 		op.Answer = unreadable(err)
 	}

@@ -137,6 +137,29 @@ func TestEndedSurvivePower(t *testing.T) {
 	e.Close()
 }
 
+// TestListEndedInParts: a page is found in small parts, though there are many records whose time is over behind one that is kept longer.
+func TestListEndedInParts(t *testing.T) {
+	clock := newFakeClock()
+	e := newEngine(clock.now)
+	setKeep(t, e, "a", time.Hour, 1<<30)
+	first := endJobs(t, e, "a", 3, 10)
+	setKeep(t, e, "a", time.Second, 1<<30)
+	endJobs(t, e, "a", 5*partWork, 10)
+	clock.advance(time.Minute)
+
+	op, p, parts := storage.Op{Kind: storage.ListEnded, Tube: "a", MaxJobs: 2}, progress{}, 1
+	for e.budget, e.fullBudget = partWork, partWork; !e.apply(e.now(), &storage.Batch{}, &op, &p); parts++ {
+		e.budget = partWork
+	}
+	if parts < 5 || len(op.Answer.Result.Ended) != 2 {
+		t.Errorf("%d records in %d parts", len(op.Answer.Result.Ended), parts)
+	}
+	slices.Reverse(first)
+	if got := endedIn(t, e, "a"); !slices.Equal(got, first) {
+		t.Errorf("jobs %v are listed, want %v", got, first)
+	}
+}
+
 // memoryTest is records in memory, and a list of what they have to be.
 type memoryTest struct {
 	*testing.T

@@ -72,6 +72,7 @@ func (j *journal) bytesInMemory() int64 { return j.machine.BodyBytes() + j.saved
 
 // hasRoom reports whether size bytes more can be kept. If not, the answer says so, or p that the operation has to wait.
 func (e *Engine) hasRoom(op *storage.Op, p *progress, size int) bool {
+	e.trimmer.work += uint64(size / bytesPerWork)
 	if e.journal == nil {
 		return true
 	}

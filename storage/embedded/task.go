@@ -32,6 +32,7 @@ type progress struct {
 	list      *tube.Listing
 	groups    *tube.GroupListing
 	tallies   *talliesRead
+	ended     *endedPage
 }
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }

@@ -83,7 +83,7 @@ type encoding struct {
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
 	imports       bool           // whether jobs are imported
-	storesResult  bool           // whether an operation has a long result
+	storesMuch    bool           // whether an operation has a checkpoint or a long result
 	ops           int            // operations, weighted by their work
 	bytes         int            // of bodies
 	most          int            // size of the largest record put, in bytes

@@ -18,7 +18,7 @@ import (
 // and each of these steps is a call of its own:
 //
 //  1. The job is parked as pending (lua/tagged/pending.lua).
-//  2. It is read, with other pending ones.
+//  2. It is read, with other pending ones; then what its holders have reported, if they have.
 //  3. In the partition of its dead-letter tube it becomes a job. A mark records that, so that
 //     it happens only once.
 //  4. It is removed where it came from.
@@ -68,6 +68,7 @@ type deadLetter struct {
 	isMove       bool   // it is not a dead letter but moved, see movejobs.go
 	state, score string // its state in the target, and its score in that queue
 	metadata     *tube.Metadata
+	checkpoint   string // of the job; "": it has none
 }
 
 // name is unique among dead letters.
@@ -186,6 +187,21 @@ func (p *partition) transferEach(some []*deadLetter) {
 
 // transfer makes the dead letter a job in its target, and then removes it from its source.
 func (l *deadLetter) transfer(ended func(error)) {
+	if !l.job.record.HasReports() {
+		l.arrive(ended)
+		return
+	}
+	l.readReports(func(err error) {
+		if err != nil {
+			ended(err)
+			return
+		}
+		l.arrive(ended)
+	})
+}
+
+// arrive is transfer once all of the job was read.
+func (l *deadLetter) arrive(ended func(error)) {
 	to, arrived := l.target(), false
 	u := &unit{background: func(c *call) {
 		if arrived = false; c.noMemory == nil && to.instance.name() == l.targetName {
@@ -208,7 +224,7 @@ func (l *deadLetter) transfer(ended func(error)) {
 // encodeArrive appends the operation that makes the dead letter a job.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 	c.measure(&l.from.stepSizes.move)
-	c.words("arrive", l.to, boolArg(p.refs.isReported(l.to)), l.name(), l.key, len(l.job.body), l.state, l.score)
+	c.words("arrive", l.to, boolArg(p.refs.isReported(l.to)), l.name(), l.key, len(l.job.body), l.state, l.score, l.metadata.Progress, l.checkpoint)
 	if l.isMove {
 		c.addStaged(l.movedRecord())
 	} else {
@@ -218,7 +234,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addRecordWith(&op, &metadata)
 	}
 	c.puts++
-	c.bytes += len(l.job.body)
+	c.bytes += len(l.job.body) + len(l.checkpoint)
 	c.ops += deadLetterWeight
 	c.moved += deadLetterWeight
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {

@@ -19,6 +19,7 @@
 //     servers. deadletter: how an exhausted job reaches another partition.
 //   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
 //     groupnames: pages of groups. limitstats: figures about them.
+//   - jobreports: checkpoints and progress of jobs.
 //   - ended: operations on records of ended jobs. waits: how an instance learns that an awaited job has ended.
 //   - named: what schedules and batches of jobs have in common as named records. schedules: other operations on schedules. A put
 //     of one is a put with tags. jobbatches: other operations on batches of jobs. lua/jobbatches counts these.

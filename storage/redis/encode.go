@@ -100,7 +100,7 @@ func loadOf(op *storage.Op) int {
 // bringsBody returns whether the answer to an operation can have a body.
 func bringsBody(op *storage.Op) bool {
 	switch op.Kind {
-	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey:
+	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey, storage.GetCheckpoint:
 		return true
 	}
 	return op.Kind == storage.Move && op.Move.Brings()
@@ -115,7 +115,8 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.MaxJobs > maxMoves
 	case storage.ReleaseAll:
 		return p.holdings.countOf(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups, storage.ListMembers, storage.CancelBatch, storage.SettleBatch,
+		storage.ListEnded:
 		return true
 	}
 	return false
@@ -132,7 +133,7 @@ func (c *call) weigh(op *storage.Op) {
 		if op.Args != nil {
 			c.bytes += len(op.Args.Data)
 		}
-		c.storesResult = c.storesResult || hasLongResult(op)
+		c.storesMuch = c.storesMuch || storesMuch(op)
 	case storage.SetSchedule, storage.PutScheduled:
 		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
@@ -143,19 +144,21 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// needsMemory returns whether an operation needs memory in Redis for new jobs, for schedules, for tallies or for a long result.
+// needsMemory returns whether an operation needs memory in Redis for new jobs, for schedules, for tallies, for a checkpoint or for a long result.
 func needsMemory(op *storage.Op) bool {
 	switch op.Kind {
 	case storage.Move:
-		return hasLongResult(op)
+		return storesMuch(op)
 	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled, storage.AddTallies:
 		return true
 	}
 	return false
 }
 
-// hasLongResult returns whether a move has a result that needs more memory than the job, as a rule.
-func hasLongResult(op *storage.Op) bool { return op.Args != nil && len(op.Args.Data) > 1024 }
+// storesMuch returns whether a move saves a checkpoint, or has a result that needs more memory than the job, as a rule.
+func storesMuch(op *storage.Op) bool {
+	return op.Args != nil && (len(op.Args.Data) > 1024 || op.Move == tube.SaveCheckpoint && len(op.Args.Data) > 0)
+}
 
 // refuses returns whether an operation is answered without being sent.
 func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
@@ -180,6 +183,8 @@ func (c *call) isTooLarge(op *storage.Op) bool {
 		return max(len(op.Body), len(op.Args.Schedule.Body)) > c.body
 	case storage.ImportJobs:
 		return slices.ContainsFunc(op.Args.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
+	case storage.Move:
+		return len(op.Args.Data) > c.body
 	}
 	return len(op.Body) > c.body
 }
@@ -304,21 +309,19 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.AddTallies, storage.ReadTallies:
 		encodeTallies(c, op)
 	case storage.WaitEnded, storage.ListEnded:
-		p.encodeEnded(c, op)
+		p.encodeEnded(c, u, op)
 	case storage.Ref:
 		p.encodeRef(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
-	case storage.Peek:
-		c.words("peek")
-		c.addID(op.ID)
-		c.expect((*partition).readPeek, op)
-	case storage.PeekHead:
-		c.words("head", op.State.String(), &op.Tube)
-		c.expect((*partition).readPeek, op)
+	case storage.Peek, storage.PeekHead:
+		encodePeek(c, op)
+	case storage.GetCheckpoint:
+		encodeGetCheckpoint(c, op)
 	case storage.ReleaseAll:
 		p.encodeReleaseAll(c, u, op)
 	case storage.Replay:
+		c.keepCheckpoint(op)
 		c.words("replay")
 		c.addID(op.ID)
 		c.expect((*partition).readFound, op)

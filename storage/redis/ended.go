@@ -87,7 +87,7 @@ func (p *partition) readMoveLeased(r *reply, ops []*storage.Op) {
 }
 
 // encodeEnded appends an operation about ended jobs.
-func (p *partition) encodeEnded(c *call, op *storage.Op) {
+func (p *partition) encodeEnded(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.WaitEnded:
 		c.words("wait-ended")
@@ -95,7 +95,7 @@ func (p *partition) encodeEnded(c *call, op *storage.Op) {
 		c.words(boolArg(op.Wait))
 		c.expect((*partition).readWaitEnded, op)
 	case storage.ListEnded:
-		p.encodeListEnded(c, op)
+		encodeListEnded(c, u, op)
 	}
 }
 
@@ -157,10 +157,10 @@ func batchOf(op *storage.Op) string {
 	return op.Args.Name
 }
 
-// encodeListEnded appends a list of records. The cursor is the Seq of the last one of the page before.
-func (p *partition) encodeListEnded(c *call, op *storage.Op) {
-	of, name, before := "of", op.Tube, ""
-	if seq := beforeOf(op); seq < math.MaxUint64 {
+// encodeListEnded appends a list of records, or the next part of one. The cursor is the Seq before which the page begins.
+func encodeListEnded(c *call, u *unit, op *storage.Op) {
+	of, name, before := "of", op.Tube, u.many.last
+	if seq := beforeOf(op); before == "" && seq < math.MaxUint64 {
 		before = strconv.FormatUint(seq, 10)
 	}
 	if batch := batchOf(op); batch != "" {
@@ -172,31 +172,45 @@ func (p *partition) encodeListEnded(c *call, op *storage.Op) {
 		return
 	}
 	c.words("list-ended", of, name, count+1, maxEndedPage, before)
-	c.expect((*partition).readListEnded, op)
+	c.expect(readListEnded(u), op)
 }
 
 // maxEndedPage is about how many bytes of records a page has at most.
 const maxEndedPage = 1 << 20
 
-// readListEnded reads a page. The chunks in the answer can have more, and records whose time is over.
-func (p *partition) readListEnded(r *reply, ops []*storage.Op) {
-	op, result, bytes, full := ops[0], &storage.Result{}, 0, false
-	more, now, before := r.found(), tube.Instant(r.ms()), beforeOf(op)
+// readListEnded reads a page, or a part of the chunks for one, of which none had a record for it.
+func readListEnded(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		op := ops[0]
+		last := strings.Clone(r.text())
+		page, full := r.endedPage(op)
+		switch n := len(page); {
+		case full:
+			last = strconv.FormatUint(page[n-1].Seq, 10)
+		case n == 0 && last != "":
+			u.many.last = last
+			u.againLater()
+			return
+		}
+		op.Answer.Result, u.many = &storage.Result{Ended: page, Cursor: last}, manyProgress{}
+	}
+}
+
+// endedPage reads the records of a page, and returns whether it can have no more. The chunks in the answer can have more, and records whose time is over.
+func (r *reply) endedPage(op *storage.Op) (page []*tube.Ended, full bool) {
+	now, before, bytes := tube.Instant(r.ms()), beforeOf(op), 0
 	for range r.int64() {
 		for _, e := range slices.Backward(r.endedChunk()) {
 			if e.Seq >= before || e.Until <= now {
 				continue
 			}
-			n := len(result.Ended)
+			n := len(page)
 			if full = full || n > 0 && (n == countOf(op) || bytes+e.Bytes() > maxEndedPage); !full {
-				result.Ended, bytes = append(result.Ended, e), bytes+e.Bytes()
+				page, bytes = append(page, e), bytes+e.Bytes()
 			}
 		}
 	}
-	if n := len(result.Ended); (more || full) && n > 0 {
-		result.Cursor = strconv.FormatUint(result.Ended[n-1].Seq, 10)
-	}
-	op.Answer.Result = result
+	return page, full
 }
 
 // endedChunk reads the records of a chunk, none if it is broken: only fsck reports that.

@@ -535,6 +535,43 @@ func TestEndedUntil(t *testing.T) {
 	}
 }
 
+// TestListEndedInParts: a page before which there are many records whose time is over is found in several calls.
+func TestListEndedInParts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var ahead time.Duration
+	s := newEndedTest(t, Options{URL: server.URL(), skew: func() time.Duration { return ahead }})
+	args := keepFor(24*time.Hour, tube.Tags{Batch: "b"})
+	first := s.ok(storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Args: args}).ID
+	s.ok(move(tube.Delete, 1, first))
+	const many = 4500 // records in chunks of their own, as they are not kept equally long
+	for range many / 250 {
+		ops := make([]storage.Op, 250)
+		for k := range ops {
+			ops[k] = storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Args: keepFor(time.Duration(1+k%2)*time.Minute, tube.Tags{Batch: "b"})}
+		}
+		storage.DoWait(s, ops)
+		for k := range ops {
+			ops[k] = move(tube.Delete, 1, ops[k].Answer.ID)
+		}
+		storage.DoWait(s, ops)
+	}
+	if n := len(s.list("t", "", 1000)); n != many+1 {
+		t.Fatalf("%d are listed", n)
+	}
+	ahead = time.Hour
+	most := mostCommands(t, server, func() {
+		for _, batch := range []string{"", "b"} {
+			if all := s.list("t", batch, 100); len(all) != 1 || all[0].ID != first {
+				t.Errorf("batch %q: %d are listed", batch, len(all))
+			}
+		}
+	})
+	if most > 1500 {
+		t.Errorf("a call makes %d commands", most)
+	}
+}
+
 // wantRecords checks the records of a tube, by the ids of their jobs, the newest first.
 func (t *endedTest) wantRecords(name string, ids []uint64) {
 	t.Helper()

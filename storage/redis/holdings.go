@@ -162,6 +162,14 @@ func (hs *holdings) refMetadata(of *job) uint32 {
 	return 0
 }
 
+// addMetadata records that the metadata of a job says more than its group from now on.
+func (hs *holdings) addMetadata(held *holding) {
+	if held.metadata != otherMetadata {
+		hs.groups.unrefName(held.metadata)
+		held.metadata = otherMetadata
+	}
+}
+
 // groupOf returns the group of a job whose metadata says only that; else "".
 func (hs *holdings) groupOf(held *holding) string {
 	if held.metadata == otherMetadata {

@@ -23,12 +23,19 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	if held != nil && ends(op.Move) && (p.keeping || held.metadata == otherMetadata) {
 		c.addEnding(op, strconv.FormatInt(p.deliveredAt(held), 10))
 	}
+	if op.Move == tube.KickJob {
+		c.keepCheckpoint(op)
+	}
+	reports := c.addReports(op)
 	c.addReason(op)
 	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
 	if held != nil {
 		p.holdings.splitSet(held)
+		if reports {
+			p.holdings.addMetadata(held)
+		}
 		if op.Move == tube.Release || op.Move == tube.Snooze || op.Move == tube.Bury {
 			held.spent = c.number
 		}
@@ -47,7 +54,7 @@ func (c *call) addReason(op *storage.Op) {
 // finishes returns whether only the holder of a job can make a move.
 func finishes(m tube.Move) bool {
 	switch m {
-	case tube.Delete, tube.Finish, tube.Release, tube.Snooze, tube.Bury, tube.Touch:
+	case tube.Delete, tube.Finish, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.SaveCheckpoint:
 		return true
 	}
 	return false
@@ -180,6 +187,7 @@ func (p *partition) noteRun(r *reply, held *holding) {
 // encodeKick appends a kick, or the next part of a kick that is too long for one call. The
 // first part decides from which state it kicks.
 func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
+	c.keepCheckpoint(op)
 	if !p.isLong(op) {
 		c.words("kick", &op.Tube, &op.MaxJobs, "")
 		c.expect((*partition).readKick, op)
@@ -244,6 +252,7 @@ func encodeMoveLeased(c *call, op *storage.Op) {
 	if ends(op.Move) {
 		c.addEnding(op, "")
 	}
+	c.addReports(op)
 	c.addReason(op)
 	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
 	c.addID(op.ID)

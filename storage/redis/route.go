@@ -423,7 +423,7 @@ func (s *stretch) accept(op *storage.Op, at int) bool {
 
 func classOf(op *storage.Op) opClass {
 	switch op.Kind {
-	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy, storage.WaitEnded:
+	case storage.Peek, storage.GetCheckpoint, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy, storage.WaitEnded:
 		return reads
 	case storage.Take:
 		return takes

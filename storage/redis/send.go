@@ -264,7 +264,7 @@ func (p *partition) terms(c *call, puts int) string {
 	switch {
 	case c.kind == void || c.kind == registration || c.noMemory != nil:
 		terms.WriteString("full=1 ")
-	case c.storesResult:
+	case c.storesMuch:
 		terms.WriteString("memory=1 ")
 	}
 	return terms.String()

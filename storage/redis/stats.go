@@ -10,6 +10,17 @@ import (
 	"redstalk/tube"
 )
 
+// encodePeek appends a Peek or a PeekHead.
+func encodePeek(c *call, op *storage.Op) {
+	if op.Kind == storage.Peek {
+		c.words("peek")
+		c.addID(op.ID)
+	} else {
+		c.words("head", op.State.String(), &op.Tube)
+	}
+	c.expect((*partition).readPeek, op)
+}
+
 // readPeek reads a job that was peeked at. Nobody holds it, so it can be deleted before its
 // record is read: then it is requested again.
 func (p *partition) readPeek(r *reply, ops []*storage.Op) {
@@ -63,9 +74,9 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	}
 	addRecord(s, rec)
 	if rec.HasMetadata() {
-		block, policy, leased, pending := r.text(), r.policies(), r.found(), r.text()
+		block, policy, leased, pending, progress, checkpoint := r.text(), r.policies(), r.found(), r.text(), r.text(), r.count()
 		if f, err := schema.ParseMetadata(block); err == nil { // else fsck reports it
-			f.PendingDead = pending
+			f.PendingDead, f.Progress, f.Checkpoint.Size = pending, progress, uint32(checkpoint)
 			s.Metadata, s.Rules, s.Leased = f, policy.RulesOver(f.OwnRules(s.Tube)), leased
 		}
 	}
@@ -80,11 +91,11 @@ func addRecord(s *tube.JobStats, rec schema.Record) {
 	}
 }
 
-// leasedStats returns the stats of a job that was leased just now, as job-stats would answer; nil if its metadata is
-// broken.
+// leasedStats returns the stats of a job that was leased just now, as job-stats would answer; nil if its record does not
+// say all of that, or its metadata is broken.
 func (p *partition) leasedStats(r *reply, id uint64, rec schema.Record, policy *tube.Policy) *tube.JobStats {
 	f, err := rec.Metadata()
-	if err != nil {
+	if err != nil || rec.HasReports() {
 		return nil
 	}
 	s := &tube.JobStats{

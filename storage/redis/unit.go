@@ -198,7 +198,7 @@ func givesJob(op *storage.Op) bool {
 type manyProgress struct {
 	begun  bool
 	states string // still to be flushed, as the script expects them
-	last   string // the largest id to be flushed; "" at first. Of groups the cursor with which finding them continues; "" at its end
+	last   string // the largest id to be flushed; "" at first. Of groups the cursor with which finding them continues; "" at its end. Of records the last chunk
 
 	position listPosition // after which the next part continues
 	holder   string       // whose reserved jobs come next; of groups the name, or the member, of the last one

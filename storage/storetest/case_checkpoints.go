@@ -167,17 +167,20 @@ func testCheckpointsMoved(b *harness) {
 	b.must(tube.ReserveJob, 1, id)
 	b.save(1, id, 0, "saved")
 	b.must(tube.Release, 1, id)
+	b.awaitSent(id)
 	dead := b.head("dead", tube.Ready)
 	b.wantCheckpoint("dead letter", dead, "saved")
 	if b.do(storage.Op{Kind: storage.Replay, ID: dead, Args: &storage.Args{KeepCheckpoint: true}}).NotFound {
 		b.Fatal("the dead letter cannot be replayed")
 	}
+	b.awaitSent(dead)
 	back := b.head("t", tube.Ready)
 	b.wantCheckpoint("sent back", back, "saved")
 	for _, to := range []string{"other", "third"} {
 		if b.do(storage.Op{Kind: storage.MoveJob, ID: back, Args: &storage.Args{To: to}}).NotFound {
 			b.Fatalf("the job cannot be moved to %s", to)
 		}
+		b.awaitSent(back)
 		back = b.head(to, tube.Ready)
 		b.wantCheckpoint("moved", back, "saved")
 	}

@@ -16,6 +16,7 @@ type checkedPartition struct {
 	prefix  string
 	jobs    []string        // ids to be checked
 	queues  []string        // keys after the prefix, to be checked
+	reports []string        // likewise
 	chunks  []string        // of records of ended jobs, to be checked
 	ended   endedCount      // guarded by checker.mu
 	holders map[string]bool // instances that have reserved jobs
@@ -35,7 +36,7 @@ func (p *checkedPartition) jobsOf(member string) int {
 	return 1
 }
 
-// bodies is how many bytes the bodies of a partition have, by tube, as far as counted. The
+// bodies is how many bytes the bodies and checkpoints of a partition have, by tube, as far as counted. The
 // owner must ensure that one goroutine at a time uses it.
 type bodies struct {
 	counted map[string]bool   // ids, because a scan can return a job twice

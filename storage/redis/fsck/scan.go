@@ -44,6 +44,7 @@ func (c *checker) scan(ctx context.Context, node conn.Node) error {
 		if p.node == node {
 			c.checkJobs(ctx, f, p)
 			c.checkQueues(ctx, f, p)
+			c.checkReports(ctx, f, p)
 			c.checkChunks(ctx, f, p)
 		}
 	}
@@ -102,6 +103,10 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		if p.chunks = append(p.chunks, name); len(p.chunks) >= chunksPerCheck {
 			c.checkChunks(ctx, f, p)
 		}
+	case "checkpoint", "progress":
+		if p.reports = append(p.reports, key); len(p.reports) >= jobsPerCheck {
+			c.checkReports(ctx, f, p)
+		}
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
 	default:
@@ -136,6 +141,13 @@ func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartit
 		}
 		return nil
 	})
+}
+
+// checkReports checks the keys that were added about what the holders of jobs have reported.
+func (c *checker) checkReports(ctx context.Context, f *workerPool, p *checkedPartition) {
+	keys := p.reports
+	p.reports = nil
+	f.do(func() error { return c.askInParts(ctx, p, reportsScript, nil, keys, "checkpoints and progress") })
 }
 
 // checkGroups checks the entries of a key about the groups of a tube. scan is the command that reads

@@ -16,6 +16,7 @@ var (
 	keysScript       = lua.Load("check/keys.lua")
 	endedScript      = lua.Load("check/ended.lua")
 	expiringScript   = lua.Load("check/expiring.lua")
+	reportsScript    = lua.Load("check/reports.lua")
 	groupsScript     = lua.Load("check/groups.lua")
 	flagsScript      = lua.Load("check/flags.lua")
 	namedScript      = lua.Load("check/named.lua")

@@ -186,7 +186,8 @@ func tallies() string {
 // ENDED_HELD_LENGTH what that length is without the holder, the tube and the metadata. ENDED_HOW has the numbers of tube.How by their words, and
 // GROUP_BLOCK the size of the metadata of a job that says only its group, without that. A chunk has up to ENDED_TOGETHER records, and another one begins
 // once it has ENDED_CHUNK bytes. Up to ENDED_FEW records of a call are appended to one that was begun less than ENDED_OPEN ms ago: they have ENDED_MARK
-// before them, and the counts are at the index ENDED_COUNTS. A call drops up to about ENDED_AT_ONCE records because of bounds. Records of up to ENDED_READ_WHOLE bytes are read whole.
+// before them, and the counts are at the index ENDED_COUNTS. A call drops up to about ENDED_AT_ONCE records because of bounds, and looks at up
+// to ENDED_LOOK chunks for a page. Records of up to ENDED_READ_WHOLE bytes are read whole.
 func ended() string {
 	var how strings.Builder
 	for h := tube.Done; h < tube.StillParked; h++ {
@@ -197,7 +198,7 @@ func ended() string {
 		fmt.Sprintf("local ENDED_RECORD, ENDED_HELD, ENDED_HELD_LENGTH = '>%s', '>I4%s', %d\n", schema.EndedRecord+"Bc0Bc0", schema.EndedRecord, schema.EndedFixed+schema.NameAt) +
 		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
 		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE = %d, %d, '%s'\n", tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage) +
-		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_READ_WHOLE = %d, %d, %d, %d\n", 100, 32<<10, 2000, 1024)
+		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_LOOK, ENDED_READ_WHOLE = %d, %d, %d, %d, %d\n", 100, 32<<10, 2000, tube.MaxListed+1, 1024)
 }
 
 // counters is the names of the counters of a job.

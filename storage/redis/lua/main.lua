@@ -23,7 +23,7 @@
 --                          see put:INST:NUMBER:K in keys.md. Their arguments are ''
 --            full=1        Redis has refused to write because its memory is full. Carry
 --                          out the call anyway: it puts nothing
---            memory=1      the call has long results: refuse it if memory is full
+--            memory=1      the call has checkpoints or long results: refuse it if memory is full
 --            ahead=MS      for tests: is added to the clock
 --            step=MS       for tests: is added to the clock, and to the one in the reply
 --            leaseset=N    for tests: how many jobs make a lease set
@@ -166,6 +166,7 @@ function slow_functions()
 --include data: after
 --include data: placement
 --include tagged/metadata.lua
+--include tagged/reports.lua
 --include tagged/policies.lua
 --include tagged/keys.lua
 --include tagged/expiry.lua

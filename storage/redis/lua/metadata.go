@@ -26,7 +26,7 @@ import (
 //
 // The fields of the table are key (empty if there is none), void; of RULES those that are set, durations in ms;
 // group (nil), occurrence (nil, or its bytes in the block), from_tube
-// (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
+// (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), reports (whether the job has a checkpoint or a progress), failures_before, deliveries_before, lease, and length;
 // flags; still (false, or the still more flags and their fields, bytes in the block); headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
 // that reason and failed_ms; past (” if there is none); expires (nil, or ms). from_at is how many bytes of the block come before
 // from_tube, more_at how many before the fields that HAS_MORE announces, and more_end how many up to
@@ -39,7 +39,7 @@ func metadata() string {
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON = %d, %d\n", schema.HasHeaders, schema.HasReason) +
 		fmt.Sprintf("local HAS_FROM, HAS_MORE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d\n", schema.HasFrom, schema.HasMore, schema.HasExpires, schema.HasGroup) +
 		fmt.Sprintf("local HAS_OCCURRENCE, HAS_BATCH, HAS_AFTER, AFTER_VOID = %d, %d, %d, %d\n", schema.HasOccurrence, schema.HasBatch, schema.HasAfter, schema.AfterVoid) +
-		fmt.Sprintf("local HAS_STILL = %d\n", schema.HasStill) +
+		fmt.Sprintf("local HAS_STILL, HAS_REPORTS = %d, %d\n", schema.HasStill, schema.HasReports) +
 		readRules() + metadataText
 }
 
@@ -142,6 +142,7 @@ local function unpack_whole(text)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
   f.after_void, f.parked = f.parked >= AFTER_VOID, f.parked % AFTER_VOID
   f.still, f.parked = f.parked >= HAS_STILL, f.parked % HAS_STILL
+  f.reports, f.parked = f.parked >= HAS_REPORTS, f.parked % HAS_REPORTS
   f.flags, f.key, at = struct.unpack('BBc0', text, at)
   read_optional(f, text, at, f.flags, start)
   if f.void then f.key = '' end
@@ -160,6 +161,7 @@ local function read_metadata(key)
 end
 local function pack_changing(f)
   local status = f.parked + (f.void and KEY_VOID or 0) + (f.after_void and AFTER_VOID or 0) + (f.still and HAS_STILL or 0)
+  if f.reports then status = status + HAS_REPORTS end
   return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
 end
 function REASON.size(f)

@@ -38,7 +38,7 @@ import (
 //	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
 //	                   capacity says: the text after 2 bytes of length; its past after 2 bytes of
 //	                   length, if there is any; and zeros
-//	status             tube.Parked, HasStill, KeyVoid and AfterVoid
+//	status             tube.Parked, HasReports, HasStill, KeyVoid and AfterVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
 //
@@ -70,6 +70,9 @@ const (
 	// KeyVoid in the status means that the job does not own the key in its block: another job
 	// has it.
 	KeyVoid = 1 << 7
+
+	// HasReports in the status means that the job has a checkpoint or a progress: in keys of their own, see lua/keys.md.
+	HasReports = 1 << 4
 
 	// HasStill in the status means that the block has still more flags.
 	HasStill = 1 << 5
@@ -125,7 +128,7 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	if flags&HasReason != 0 {
 		b = appendReason(b, f.Notes)
 	}
-	b = append(b, byte(f.Parked)|bit(HasStill, still != 0))
+	b = append(b, byte(f.Parked)|bit(HasStill, still != 0)|bit(HasReports, f.Progress != "" || f.Checkpoint.Size > 0))
 	b = binary.BigEndian.AppendUint32(b, f.FailuresBefore)
 	b = binary.BigEndian.AppendUint32(b, f.DeliveriesBefore)
 	b = binary.BigEndian.AppendUint64(b, f.Lease)
@@ -307,7 +310,7 @@ func (r *metadataReader) ms() time.Duration { return time.Duration(r.number(8)) 
 
 var errBrokenMetadata = errors.New("a block of metadata is broken")
 
-// ParseMetadata reads a block without its length.
+// ParseMetadata reads a block without its length. What the holders of the job have reported is not in it.
 func ParseMetadata(block string) (*tube.Metadata, error) {
 	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
@@ -335,7 +338,7 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	if status&AfterVoid != 0 {
 		f.After, f.AfterAll = "", false
 	}
-	f.Parked = tube.Parked(status &^ (KeyVoid | AfterVoid | HasStill))
+	f.Parked = tube.Parked(status &^ (KeyVoid | AfterVoid | HasStill | HasReports))
 	f.FailuresBefore, f.DeliveriesBefore, f.Lease = uint32(r.number(4)), uint32(r.number(4)), r.number(8)
 	if r.bad || r.rest != "" || f.Parked > tube.LastParked {
 		return nil, errBrokenMetadata
@@ -369,6 +372,11 @@ func (r *metadataReader) reason(n *tube.Notes) *tube.Notes {
 
 // HasMetadata returns whether a record has a metadata block.
 func (r Record) HasMetadata() bool { return r[LetterAt] >= 'a' }
+
+// HasReports returns whether the block of a whole record says that the job has a checkpoint or a progress.
+func (r Record) HasReports() bool {
+	return r.MetadataLength() >= ChangingMetadata && r[len(r)-ChangingMetadata]&HasReports != 0
+}
 
 // Metadata reads the block of a whole record, which must have one.
 func (r Record) Metadata() (*tube.Metadata, error) {

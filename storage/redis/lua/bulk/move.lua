@@ -59,6 +59,7 @@ local function moved_metadata(j, raw, to, new, again)
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
     j.metadata = f
     SLOW.forget_metadata(j)
+    if f.reports then SLOW.hand_over_reports(j, new, to) end
     block = leave_home(j, f, block)
     SLOW.add_expiry(new, f)
     if f.key ~= '' then
@@ -294,6 +295,7 @@ OPERATIONS['replay'] = function(i)
   local home = f and f.from_tube ~= j.tube and f.from_tube or ''
   if home ~= '' then
     leave_place(j)
+    SLOW.report(j, { progress = '', checkpoint = not sum.keeps_checkpoint and '' or nil })
     move_alone(j, home, 'ready', format('%.0f', j.pri), true)
   elseif j and j.state == 'buried' then
     leave_place(j)

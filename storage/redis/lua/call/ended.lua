@@ -419,22 +419,22 @@ local function listed(c, raw, before)
 end
 
 -- list returns chunks of a sorted set, the newest first, that have records with a seq less than `before`, nil for all, whose time is not over: about as
--- many as have n of these, or `most` bytes. It also returns whether there are more.
+-- many as have n of these, or `most` bytes. If there are more it also returns the name of the last one that it has looked at, of up to ENDED_LOOK.
 function E.list(set, before, n, most)
-  local found, from = {}, before and call('ZCOUNT', set, format('%.0f', before), '+inf') or 0
+  local found, from, left, last = {}, before and call('ZCOUNT', set, format('%.0f', before), '+inf') or 0, ENDED_LOOK, nil
   while true do
     local names = call('ZREVRANGE', set, format('%d', from), format('%d', from + 49))
     for _, name in ipairs(names) do
-      if n <= 0 or most <= 0 then return found, true end
+      if n <= 0 or most <= 0 or left <= 0 then return found, last end
       local c = read_head(name)
       if c and c.at + c.keep + ENDED_OPEN > NOW then
         local raw, count, size = call('GET', CHUNK .. name), c.n, c.bytes
         if before or c.at + c.keep <= NOW then count, size = listed(c, raw, before) end
         if count > 0 then found[#found + 1], n, most = raw, n - count, most - size end
       end
-      before = nil -- the chunks behind have only those
+      before, left, last = nil, left - 1, name -- the chunks behind have only those
     end
-    if #names < 50 then return found, false end
+    if #names < 50 then return found end
     from = from + 50
   end
 end

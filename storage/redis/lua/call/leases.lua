@@ -1,7 +1,7 @@
 -- Leases of many jobs at once, and their ends: see tagged/leases.lua.
 --
 -- Fast path: the metadata of a job is changed in the record that is read anyway. A take must change
--- nothing else, and a delete is only for jobs that have neither a key nor a group nor a batch, and do not expire.
+-- nothing else, and a delete is only for jobs that have neither a key nor a group nor a batch nor reports, and do not expire.
 
 -- metadata_functions returns those that jobs need which have more metadata than their lease.
 local METADATA
@@ -47,7 +47,7 @@ local function is_plain(record, token)
   if sub(record, -#block) == block then return true, #block, true end
   METADATA = METADATA or metadata_functions()
   local f = METADATA.unpack(record)
-  if not f or f.key ~= '' or f.group or f.batch or f.expires or f.still or format('%.0f', f.lease) ~= token then return false end
+  if not f or f.key ~= '' or f.group or f.batch or f.expires or f.still or f.reports or format('%.0f', f.lease) ~= token then return false end
   return true, f.length + 2
 end
 

@@ -8,7 +8,7 @@
 -- ARGV[4…] ids, whole keys
 --
 -- Reply: how many of these jobs were checked, from the first one on, at least one; a text for
--- each fault; for each job its tube and the size of its body in bytes, '' if its record is
+-- each fault; for each job its tube and the size of its body and its checkpoint in bytes, '' if its record is
 -- broken; and for each member of a batch its key, the batch, and 'pending' or 'parked'
 
 --include data: keys
@@ -91,7 +91,20 @@ local function check_metadata(key, j)
   return f.length + 2
 end
 
--- For each job its tube and the size of its body in bytes.
+-- check_reports checks that a job has what its metadata says of reports, and returns the size of its checkpoint in bytes.
+local function check_reports(key, j)
+  if not j.metadata or not j.metadata.reports then return 0 end
+  local checkpoint = PREFIX .. 'checkpoint:' .. id_text(key)
+  work = work + 2
+  if call('EXISTS', checkpoint, PREFIX .. 'progress:' .. id_text(key)) == 0 then
+    note('job ' .. id_text(key) .. ': it has neither a checkpoint nor a progress, and its metadata says that it has')
+    j.metadata.reports = false
+    if REPAIR then call('SETRANGE', key, string.format('%d', call('STRLEN', key) - CHANGING), pack_changing(j.metadata)) end
+  end
+  return call('STRLEN', checkpoint)
+end
+
+-- For each job its tube and the size of its body and its checkpoint in bytes.
 local sizes = {}
 local function add_size(tube, size)
   sizes[#sizes + 1] = tube
@@ -106,7 +119,7 @@ local function check_job(key, raw)
     add_size('', 0)
     return
   end
-  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j))
+  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j) + check_reports(key, j))
   local found, score = queues_with(key, j.tube)
   if not is_in_place(j, found) then
     local places = places_of(key, j)

@@ -42,3 +42,23 @@ OPERATIONS['head'] = function(i)
   answer_peek(first and sub(first, 1, KEY_LENGTH))
   return i + 2
 end
+
+-- get-checkpoint: returns the checkpoint of a job, see tagged/reports.lua
+--
+-- ARGV    'get-checkpoint', id
+-- Keys    reads checkpoint:ID
+-- Answer  DONE and the checkpoint; CUT; or NOT_FOUND if there is none
+OPERATIONS['get-checkpoint'] = function(i)
+  local key = PREFIX .. 'checkpoint:' .. sub(ARGV[i], #PREFIX + 1)
+  local size = call('STRLEN', key)
+  if size == 0 then
+    answer(NOT_FOUND)
+  elseif carried > 0 and carried + size > BUDGET then
+    answer(CUT)
+  else
+    answer(DONE)
+    answer_text(call('GET', key))
+    carried = carried + size
+  end
+  return i + 1
+end

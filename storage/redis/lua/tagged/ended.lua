@@ -156,13 +156,13 @@ end
 --           limit, most  about how many records and bytes are enough
 --           before       only those whose seq is less; '' for the newest
 -- Keys    reads ended-of:TUBE or ended-in:BATCH, and ended:SEQ
--- Answer  1 if there are more, else 0; the time of Redis; how many chunks, and each: it can have records that are not older than `before`, and
---         whose time is over
+-- Answer  the name of the last chunk that was looked at if there are more, else ''; the time of Redis; how many chunks, and each: it can have records
+--         that are not older than `before`, and whose time is over
 OPERATIONS['list-ended'] = function(i)
   sum.ended().write()
   local set = PREFIX .. 'ended-' .. ARGV[i] .. ':' .. ARGV[i + 1]
-  local found, more = sum.ended().list(set, tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]))
-  answer(more and 1 or 0)
+  local found, last = sum.ended().list(set, tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]))
+  answer_text(last or '')
   answer(NOW)
   SLOW.answer_names(found)
   return i + 5

@@ -139,8 +139,8 @@ OPERATIONS['find-key'] = function(i)
 end
 
 -- answer_metadata answers the part of job-stats about a job with metadata: its block, '' if it
--- is broken; the texts of the policies of its tube, a line each; 1 if it is leased; and the tube for which it
--- is pending, or ''.
+-- is broken; the texts of the policies of its tube, a line each; 1 if it is leased; the tube for which it
+-- is pending, or ''; its progress, or ''; and the size of its checkpoint, 0 if there is none.
 function SLOW.answer_metadata(j)
   local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
@@ -148,4 +148,6 @@ function SLOW.answer_metadata(j)
   answer(j.leased and 1 or 0)
   local pending = j.state == 'pending' and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   answer_text(pending and string.match(pending, '^%S+') or '')
+  answer_text(SLOW.progress_of(j))
+  answer(SLOW.checkpoint_size(j))
 end

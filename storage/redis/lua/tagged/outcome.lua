@@ -45,7 +45,7 @@ local function dead_record(j, f, tube, key, body, block)
   from = from .. (f.occurrence or '')
   if f.batch then from = from .. struct.pack('Bc0', #f.batch, f.batch) end
   from = from .. (f.headers or '') .. (still or '') .. REASON.pack(SLOW.past_of_dead(f, j.created))
-  local changing = { still = still, parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
+  local changing = { still = still, reports = f.reports, parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
   return head .. tube .. body .. from .. pack_changing(changing)
 end
 
@@ -56,6 +56,7 @@ local function send_here(j, tube)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
   local dead = { tube = tube, pri = j.pri, key = more_key(), group = f.group or false }
+  if f.reports then SLOW.hand_over_reports(j, dead.key, tube) end
   call('SET', dead.key, dead_record(j, f, tube, key, body, sub(raw, #raw - f.length - 1)))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body

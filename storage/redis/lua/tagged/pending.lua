@@ -62,24 +62,25 @@ end
 
 -- arrive: makes a job of a dead letter from any partition, unless that was done before
 --
--- ARGV    'arrive', tube, known, letter, key, size, state, score, record
+-- ARGV    'arrive', tube, known, letter, key, size, state, score, progress, checkpoint, record
 --           known   1 if the tube certainly exists
 --           letter  the unique name of the dead letter: 'PARTITION:ID'
 --           key     '' if it has none
 --           size    of the body, bytes
 --           state   'ready', 'delayed' or 'buried'; score is that in its queue, see move.lua
+--           progress, checkpoint  '' if it has none
 --           record  of a job in that state, with the key in its metadata
--- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE,
+-- Keys    writes the record, checkpoint:ID, progress:ID, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE,
 --         key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0, and the id of that job, 0 if it is not known
 local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPERATIONS['arrive'] = function(i)
-  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
+  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 9], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
     drop_put(record)
     answer(0)
     answer(tonumber(call('GET', mark)) or 0)
-    return i + 8
+    return i + 10
   end
   local job = new_job(record)
   write_new_jobs()
@@ -91,6 +92,7 @@ OPERATIONS['arrive'] = function(i)
     give_key(tube, key, job)
   end
   if j.has_metadata then SLOW.add_expiry(job, metadata_of(j)) end
+  SLOW.report(j, { progress = ARGV[i + 7], checkpoint = ARGV[i + 8] })
   if j.has_metadata and (j.metadata.batch or j.metadata.after) then SLOW.job_batches().arrived(j, ARGV[i + 5]) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
@@ -98,7 +100,7 @@ OPERATIONS['arrive'] = function(i)
   if ARGV[i + 1] ~= '1' then SLOW.put_in(tube) end
   SLOW.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] }, { j.has_metadata and SLOW.read_group(j) })
   answer(1)
-  return i + 8
+  return i + 10
 end
 
 -- depart: removes a dead letter that has arrived from its source

@@ -73,7 +73,7 @@ local function rules_of(j)
 end
 
 -- has_room returns whether the quotas of a tube allow one more job with a body of that size.
--- without is the size of the body of a job that would be replaced, nil if none.
+-- without is the size of the body and the checkpoint of a job that would be replaced, nil if none.
 local function has_room(tube, limits, size, without)
   local most_jobs, most_bytes = limits.quota_jobs, limits.quota_bytes
   if not most_jobs and not most_bytes then return true end

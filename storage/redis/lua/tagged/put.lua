@@ -152,7 +152,7 @@ local function put_one(tube, i, scheduled)
     drop_put(record)
     return PUT_SEALED, 0
   end
-  if limits and not has_room(tube, limits, size, old and what ~= TAKE_OVER and size_of(old)) then
+  if limits and not has_room(tube, limits, size, old and what ~= TAKE_OVER and size_of(old) + SLOW.checkpoint_size(old)) then
     answer(PUT_REFUSED)
     drop_put(record)
     return PUT_REFUSED, 0
