@@ -40,6 +40,9 @@
 // tube on the source before the next migrator starts, and a worker there gets the marked job and
 // deletes it. Then the job is delivered twice.
 //
+// A checkpoint comes with a job if both servers are redstalks: between the steps 3 and 4 it becomes that of the note, so that it is not lost
+// if the migrator dies after step 5, and with step 6 that of the copy.
+//
 // Tags come with a job if both servers are redstalks (tags.go). A job with a key of its own has its copy
 // under that key, unless another job has it on the target: then the copy has no key of its own.
 //

@@ -127,7 +127,7 @@ func (c *Migrator) Head(ctx context.Context, tube string, state State) (Outcome,
 func (c *Migrator) newNote(id uint64, f *jobStats) *Note {
 	return &Note{
 		From: c.from, Key: fmt.Sprint(c.prefix, id), Old: id, Mark: rand.Uint32(), Kick: f.kicks,
-		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left), Tags: f.tags}, lessTags: f.leftTags,
+		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left), Tags: f.tags}, lessTags: f.leftTags, saved: f.saved,
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *Migrator) claim(n *Note, before *jobStats) error {
 	case words[0] != "RESERVED" || words[1] != "OK" || words[2] != "BURIED":
 		return fmt.Errorf("reserving job %d: the old server answered %q", n.Old, words)
 	}
-	n.Pri, n.TTR = f.pri, f.ttr
+	n.Pri, n.TTR, n.saved = f.pri, f.ttr, f.saved
 	if !before.sameHistory(&f, 1) {
 		n.State, n.Due = Ready, time.Now()
 		if f.buries > before.buries {
@@ -183,7 +183,7 @@ func (c *Migrator) migrate(ctx context.Context, n *Note, mark func() error) (Out
 
 // finish completes the move of a job that has its mark.
 func (c *Migrator) finish(ctx context.Context, w *StoredNote) (Outcome, error) {
-	copied, err := c.target.Place(ctx, w.Key, &w.Job)
+	copied, err := c.place(ctx, w)
 	if err != nil {
 		if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
 			return None, errors.Join(c.putBack(ctx, w, err), c.target.Remove(ctx, w.ID))
@@ -202,6 +202,19 @@ func (c *Migrator) finish(ctx context.Context, w *StoredNote) (Outcome, error) {
 		c.less.Add(1)
 	}
 	return Migrated, c.reveal(ctx, w, copied)
+}
+
+// place puts the copy of a job that has its mark, and keeps its checkpoint with the note.
+func (c *Migrator) place(ctx context.Context, w *StoredNote) (_ Copy, err error) {
+	if w.saved {
+		if w.Checkpoint, err = c.source.checkpoint(w.Old); err != nil {
+			return Copy{}, err
+		}
+		if err := c.target.SaveCheckpoint(ctx, w.ID, w.Checkpoint); err != nil {
+			return Copy{}, err
+		}
+	}
+	return c.target.Place(ctx, w.Key, &w.Job)
 }
 
 // reveal makes a copy available, and removes the note.

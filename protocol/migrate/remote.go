@@ -109,6 +109,7 @@ func (h *Remote) Write(_ context.Context, n *Note) (uint64, error) {
 // Place implements Target.
 func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 	tags, less := words(j.Tags, h.can)
+	less = less || len(j.Checkpoint) > 0 && !h.can("checkpoint")
 	if own := j.key(); own != "" {
 		c, free, err := h.placeWith(j, true, fmt.Sprintf(" key:%s on-duplicate:keep", protocol.Quote(own))+tags)
 		if free || err != nil {
@@ -120,6 +121,45 @@ func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 	c, _, err := h.placeWith(j, false, fmt.Sprintf(" key:%s key-ttl:%ds on-duplicate:keep", key, int64(KeyTTL/time.Second))+tags)
 	c.Less = less
 	return c, err
+}
+
+// SaveCheckpoint implements Target: the checkpoint of the job becomes that of the note.
+func (h *Remote) SaveCheckpoint(_ context.Context, note uint64, data []byte) error {
+	if !h.can("checkpoint") {
+		return nil
+	}
+	return h.hold(note, data, fmt.Sprintf("release %d 0 %d failure:no", note, int64(HideFor/time.Second)), "RELEASED")
+}
+
+// Checkpoint implements Target.
+func (h *Remote) Checkpoint(_ context.Context, note uint64) ([]byte, error) {
+	if !h.can("checkpoint") {
+		return nil, nil
+	}
+	t := source{Conn: h.Conn}
+	return t.checkpoint(note)
+}
+
+// hold reserves a job, saves its checkpoint, unless that is empty or the server has none, and gives it back with a command that is
+// answered with a word.
+func (h *Remote) hold(id uint64, checkpoint []byte, last, word string) error {
+	out, want := fmt.Appendf(nil, "reserve-job %d\r\n", id), []string{"RESERVED"}
+	if len(checkpoint) > 0 && h.can("checkpoint") {
+		out, want = fmt.Appendf(out, "checkpoint %d %d\r\n%s\r\n", id, len(checkpoint), checkpoint), append(want, "SAVED")
+	}
+	out, want = fmt.Append(out, last, "\r\n"), append(want, word)
+	next, wrong := 0, ""
+	err := h.Ask(out, len(want), func(r *client.Reply) error {
+		if wrong == "" && first(string(r.Line)) != want[next] {
+			wrong = string(r.Line)
+		}
+		next++
+		return nil
+	})
+	if err == nil && wrong != "" {
+		err = &Refusal{wrong}
+	}
+	return err
 }
 
 // placeWith puts a copy with these tags, one of them its own key or not. If a job has the key, it returns that one; ok says whether
@@ -187,22 +227,17 @@ const maxReschedule = 10 * 365 * 24 * time.Hour
 // Reveal implements Target.
 func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
 	left := j.Left(time.Now())
-	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, left.Milliseconds()), "RESCHEDULED"
 	switch {
 	case j.State == Buried:
-		commands, want = fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "BURIED"
+		return h.hold(id, j.Checkpoint, fmt.Sprintf("bury %d %d", id, j.Pri), "BURIED")
+	case len(j.Checkpoint) > 0 && h.can("checkpoint"):
+		seconds := int64((left + time.Second - 1) / time.Second)
+		return h.hold(id, j.Checkpoint, fmt.Sprintf("release %d %d %d failure:no", id, j.Pri, seconds), "RELEASED")
 	case left > maxReschedule:
-		commands, want = fmt.Sprintf("reserve-job %d\r\nrelease %d %d %d\r\n", id, id, j.Pri, int64(left/time.Second)), "RELEASED"
+		return h.hold(id, nil, fmt.Sprintf("release %d %d %d", id, j.Pri, int64(left/time.Second)), "RELEASED")
 	}
-	last := ""
-	err := h.Ask([]byte(commands), strings.Count(commands, "\n"), func(r *client.Reply) error {
-		last = string(r.Line)
-		return nil
-	})
-	if err == nil && last != want {
-		err = fmt.Errorf("the new server answered %q", last)
-	}
-	return err
+	t := source{Conn: h.Conn}
+	return t.command(fmt.Sprintf("reschedule %d %dms", id, left.Milliseconds()), "RESCHEDULED")
 }
 
 // Remove implements Target.
@@ -238,10 +273,22 @@ func (h *Remote) Notes(context.Context) (notes []StoredNote, err error) {
 	return notes, nil
 }
 
-// noteIDs lists the jobs of the tube of notes.
+// noteIDs lists the jobs of the tube of notes. One is ready if the connection was lost in SaveCheckpoint.
 func (h *Remote) noteIDs() (ids []uint64, err error) {
+	for _, state := range []State{Delayed, Ready} {
+		some, err := h.jobsIn(state)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, some...)
+	}
+	return ids, nil
+}
+
+// jobsIn lists the jobs of the tube of notes in a state.
+func (h *Remote) jobsIn(state State) (ids []uint64, err error) {
 	for cursor := ""; ; {
-		page, err := h.Page(strings.TrimSpace(fmt.Sprint("list-jobs ", NotesTube, " delayed 1000 ", cursor)))
+		page, err := h.Page(strings.TrimSpace(fmt.Sprint("list-jobs ", NotesTube, " ", state, " 1000 ", cursor)))
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (c *Migrator) Resume(ctx context.Context) (n int, err error) {
 func (c *Migrator) resume(ctx context.Context, w *StoredNote) (Outcome, error) {
 	f, err := c.source.jobStats(w.Old)
 	if err == nil && f.tube == w.Tube {
-		w.Tags, w.lessTags = f.tags, f.leftTags
+		w.Tags, w.lessTags, w.saved = f.tags, f.leftTags, f.saved
 	}
 	switch {
 	case errors.Is(err, errNotFound):
@@ -67,6 +67,9 @@ func (c *Migrator) resumeGone(ctx context.Context, w *StoredNote) (Outcome, erro
 	}
 	if copied.ID == 0 {
 		return None, c.target.Remove(ctx, w.ID)
+	}
+	if w.Checkpoint, err = c.target.Checkpoint(ctx, w.ID); err != nil {
+		return None, err
 	}
 	return Migrated, c.reveal(ctx, w, copied)
 }

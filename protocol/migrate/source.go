@@ -27,6 +27,7 @@ type jobStats struct {
 
 	tags     *protocol.Tags // nil: none
 	leftTags bool           // see parseTags
+	saved    bool           // it has a checkpoint
 }
 
 // sameHistory reports whether nothing but n reservations has happened to a job between f and g.
@@ -99,7 +100,23 @@ func parseJobStats(r *client.Reply) (f jobStats, err error) {
 		delay: number("delay"),
 	}
 	f.tags, f.leftTags = parseTags(page, time.Now())
+	f.saved = number("checkpoint-bytes") > 0
 	return f, nil
+}
+
+// checkpoint returns the checkpoint of a job; nil if it has none.
+func (t *source) checkpoint(id uint64) (data []byte, err error) {
+	err = t.Ask(fmt.Appendf(nil, "get-checkpoint %d\r\n", id), 1, func(r *client.Reply) error {
+		switch r.Word {
+		case client.OK:
+			data = append([]byte{}, r.Body...)
+		case client.NotFound:
+		default:
+			return r.Unexpected()
+		}
+		return nil
+	})
+	return data, err
 }
 
 // fetch returns the job of a command that is answered with one; id is 0 if there is none.

@@ -11,7 +11,7 @@ import (
 	"redstalk/server/queue"
 )
 
-// described returns the tags in the page of a job, without what a move changes.
+// described returns the tags in the page of a job, without what a move changes, and its checkpoint.
 func described(t *testing.T, addr, tube, state string) string {
 	t.Helper()
 	c := dial(t, addr)
@@ -29,16 +29,20 @@ func described(t *testing.T, addr, tube, state string) string {
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, ":")
 		switch name {
-		case "tube", "state", "pri", "ttr", "key", "group", "retry", "jitter", "max", "dead", "expires-ms", "on-expire", "meta", "trace", "reason", "failed-ms", "batch":
+		case "tube", "state", "pri", "ttr", "key", "group", "retry", "jitter", "max", "dead", "expires-ms", "on-expire", "meta", "trace", "reason", "failed-ms", "batch", "checkpoint-bytes":
 			kept = append(kept, line)
 		}
 	}
-	return strings.Join(kept, "")
+	saved, err := c.Page("get-checkpoint " + strings.Fields(line)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(kept, "") + string(saved)
 }
 
 const fullTags = `group:"a \"b\"" retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x \"1\"" meta:b=y trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`
 
-// putFull puts a job with all tags, and fails it once, into a tube and a state.
+// putFull puts a job with all tags, saves a checkpoint of it, and fails it once, into a tube and a state.
 func putFull(t *testing.T, addr, tube string, state State, key string) {
 	t.Helper()
 	c, tags := dial(t, addr), fullTags
@@ -48,6 +52,7 @@ func putFull(t *testing.T, addr, tube string, state State, key string) {
 	ask(t, c, "use %s", tube)
 	id := strings.Fields(ask(t, c, "put 5 0 60 4 key:%s %s\r\nbody", key, tags))[1]
 	ask(t, c, "reserve-job %s", id)
+	ask(t, c, "checkpoint %s 9\r\nx\r\ny of %s", id, state[:1])
 	delay := 0
 	if state == Delayed {
 		delay = 50_000
@@ -72,7 +77,7 @@ func TestTagsCome(t *testing.T) {
 		putFull(t, from, string(state), state, "k")
 		putFull(t, from, "taken", state, "same-"+string(state))
 		want[state] = described(t, from, string(state), string(state))
-		if n := strings.Count(want[state], "\n"); n != 16+strings.Count(want[state], "batch:") {
+		if n := strings.Count(want[state], "\n"); n != 18+strings.Count(want[state], "batch:") {
 			t.Fatalf("%d lines: %s", n, want[state])
 		}
 	}

@@ -29,7 +29,8 @@ type Job struct {
 	Due      time.Time // of a delayed job
 	Body     []byte
 
-	Tags *protocol.Tags // nil: none
+	Tags       *protocol.Tags // nil: none
+	Checkpoint []byte         // nil: none
 }
 
 // key returns the key of a job, "" if it has none.
@@ -55,9 +56,10 @@ type Note struct {
 	Old  uint64 // its id on the source
 	Mark uint32
 	Kick uint32 // how often it was kicked on the source before
-	Job         // without Body, and of its Tags only the Key
+	Job         // without Body and Checkpoint, and of its Tags only the Key
 
 	lessTags bool // it has some that cannot be moved
+	saved    bool // it has a checkpoint on the source
 }
 
 // Validate reports whether an address can be in a note.
@@ -114,7 +116,7 @@ type StoredNote struct {
 type Copy struct {
 	ID     uint64
 	Hidden bool // nobody can have got it yet
-	Less   bool // it has not all tags of the job: the target does not know them, or another job has the key
+	Less   bool // it has not all tags of the job, or not its checkpoint: the target does not know them, or another job has the key
 }
 
 const (
@@ -140,6 +142,11 @@ type Target interface {
 	// Write stores a note, and returns its id.
 	Write(ctx context.Context, n *Note) (id uint64, err error)
 
+	// SaveCheckpoint keeps the checkpoint of a job with the note about it, and Checkpoint returns it. The error of SaveCheckpoint is
+	// a Refusal if the server has no room.
+	SaveCheckpoint(ctx context.Context, note uint64, data []byte) error
+	Checkpoint(ctx context.Context, note uint64) ([]byte, error)
+
 	// Notes returns all stored notes, whatever their source.
 	Notes(ctx context.Context) ([]StoredNote, error)
 
@@ -151,7 +158,7 @@ type Target interface {
 	// key; its ID is 0 if there is none.
 	Find(ctx context.Context, key string, j *Job) (Copy, error)
 
-	// Reveal gives a hidden copy the state of its job.
+	// Reveal gives a hidden copy the state and the checkpoint of its job.
 	Reveal(ctx context.Context, id uint64, j *Job) error
 
 	// Remove removes notes and hidden copies.

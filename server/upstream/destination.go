@@ -59,6 +59,49 @@ func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error
 	return id, refusalOf(err)
 }
 
+// SaveCheckpoint implements migrate.Target: the checkpoint of the job becomes that of the note.
+func (d *destination) SaveCheckpoint(ctx context.Context, note uint64, data []byte) error {
+	return refusalOf(d.do(ctx, d.hold(note, data, storage.Op{Kind: storage.Move, Move: tube.Snooze, Delay: hideDelay})))
+}
+
+// Checkpoint implements migrate.Target.
+func (d *destination) Checkpoint(ctx context.Context, note uint64) ([]byte, error) {
+	data, err := d.queue.Checkpoint(context.WithoutCancel(ctx), note)
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// hold returns the operations that reserve a job, save its checkpoint, unless that is empty, and give it back with a move.
+func (d *destination) hold(id uint64, checkpoint []byte, back storage.Op) []storage.Op {
+	ops := []storage.Op{{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id}}
+	if len(checkpoint) > 0 {
+		ops = append(ops, storage.Op{Kind: storage.Move, Move: tube.SaveCheckpoint, Holder: d.holder, ID: id, Args: &storage.Args{Data: checkpoint}})
+	}
+	back.Holder, back.ID = d.holder, id
+	return append(ops, back)
+}
+
+// do carries out operations that must all be possible.
+func (d *destination) do(ctx context.Context, ops []storage.Op) error {
+	answers, err := d.queue.Do(context.WithoutCancel(ctx), ops...)
+	if err != nil {
+		return err
+	}
+	for i := range answers {
+		a := &answers[i]
+		a.Buffer.Release()
+		if a.Err != nil {
+			return a.Err
+		}
+		if a.NotFound {
+			return queue.ErrNotFound
+		}
+	}
+	return nil
+}
+
 // refusalOf returns a migrate.Refusal for an error that says that a job is refused, and
 // other errors unchanged.
 func refusalOf(err error) error {
@@ -157,28 +200,15 @@ func (d *destination) find(ctx context.Context, key string, j *migrate.Job) (mig
 
 // Reveal implements migrate.Target.
 func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) error {
-	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: j.Left(time.Now()).Round(time.Millisecond)}}
+	left := j.Left(time.Now()).Round(time.Millisecond)
+	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: left}}
 	if j.State == migrate.Buried {
-		ops = []storage.Op{
-			{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id},
-			{Kind: storage.Move, Move: tube.Bury, Holder: d.holder, ID: id, Pri: j.Pri},
-		}
+		ops = d.hold(id, j.Checkpoint, storage.Op{Kind: storage.Move, Move: tube.Bury, Pri: j.Pri})
+	} else if len(j.Checkpoint) > 0 {
+		seconds := uint32((left + time.Second - 1) / time.Second)
+		ops = d.hold(id, j.Checkpoint, storage.Op{Kind: storage.Move, Move: tube.Snooze, Pri: j.Pri, Delay: seconds})
 	}
-	answers, err := d.queue.Do(context.WithoutCancel(ctx), ops...)
-	if err != nil {
-		return err
-	}
-	for i := range answers {
-		a := &answers[i]
-		a.Buffer.Release()
-		if a.Err != nil {
-			return a.Err
-		}
-		if a.NotFound {
-			return queue.ErrNotFound
-		}
-	}
-	return nil
+	return d.do(ctx, ops)
 }
 
 // Remove implements migrate.Target.
@@ -192,11 +222,20 @@ func (d *destination) Remove(ctx context.Context, ids ...uint64) error {
 	return nil
 }
 
-// Notes implements migrate.Target.
+// Notes implements migrate.Target. A note is ready if the server died in SaveCheckpoint.
 func (d *destination) Notes(ctx context.Context) (notes []migrate.StoredNote, err error) {
-	ctx = context.WithoutCancel(ctx)
+	delayed, err := d.notesIn(context.WithoutCancel(ctx), tube.Delayed)
+	if err != nil {
+		return nil, err
+	}
+	ready, err := d.notesIn(context.WithoutCancel(ctx), tube.Ready)
+	return append(delayed, ready...), err
+}
+
+// notesIn returns the notes in a state.
+func (d *destination) notesIn(ctx context.Context, state tube.State) (notes []migrate.StoredNote, err error) {
 	for cursor := ""; ; {
-		jobs, next, err := d.queue.ListJobs(ctx, migrate.NotesTube, tube.Delayed, tube.MaxListed, cursor)
+		jobs, next, err := d.queue.ListJobs(ctx, migrate.NotesTube, state, tube.MaxListed, cursor)
 		if err != nil {
 			return nil, err
 		}
