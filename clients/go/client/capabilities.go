@@ -28,6 +28,9 @@ const (
 	Batches   Capability = "batches"   // batches of jobs, after which others run
 	Results   Capability = "results"   // records of ended jobs: keep, finish, wait-job
 	Info      Capability = "info"      // reserve-batch COUNT SECONDS lease info
+
+	Checkpoints Capability = "checkpoint" // checkpoint, get-checkpoint, kicks that keep it
+	Progress    Capability = "progress"   // the tag progress of touch
 )
 
 // capabilities is what a server can do beyond beanstalkd, which has none.

@@ -46,7 +46,7 @@ var (
 	// ErrDraining means that no server accepts puts at present.
 	ErrDraining = errors.New("the server is draining")
 
-	// ErrTooBig means that the body, or a result, exceeds the largest size that the server accepts.
+	// ErrTooBig means that the body, a result or a checkpoint exceeds the largest size that the server accepts.
 	ErrTooBig = errors.New("the body is too big")
 
 	// ErrOutOfMemory means that the server or the quota of a tube is full.

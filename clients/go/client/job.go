@@ -26,6 +26,7 @@ type Job struct {
 
 	mu    sync.Mutex
 	stats *Stats // nil before they were asked for
+	saved []byte // the last checkpoint that was saved by this value; nil: none was
 }
 
 // Lost is closed when the connection ends to which the job belongs; nil for a job with a
@@ -52,7 +53,7 @@ func (j *Job) Finish(ctx context.Context, result []byte) error {
 	if result == nil {
 		result = noBody
 	}
-	return j.settle(ctx, settling{verb: "finish", args: fmt.Sprintf(" %d", len(result)), word: "FINISHED", body: result})
+	return j.settle(ctx, settling{verb: "finish", args: fmt.Sprintf(" %d", len(result)), word: "FINISHED", body: result, needs: Results})
 }
 
 // Touch starts the TTR of the job again.
@@ -67,7 +68,9 @@ type finishOptions struct {
 }
 
 // Reason says why the job has failed. The server keeps the first 512 bytes until the next failure.
-func Reason(text string) FinishOption { return func(o *finishOptions) { o.reason = reasonOf(text) } }
+func Reason(text string) FinishOption {
+	return func(o *finishOptions) { o.reason = beginning(text, maxReason) }
+}
 
 // NoFailure makes a release count neither as a failure nor as a delivery, so that it uses up none of the retries of the job.
 func NoFailure() FinishOption { return func(o *finishOptions) { o.noFailure = true } }
@@ -119,14 +122,16 @@ func (j *Job) GiveBack(ctx context.Context) error {
 
 // finish settles the job by a command without a body.
 func (j *Job) finish(ctx context.Context, verb, args, word string, opts ...FinishOption) error {
-	return j.settle(ctx, settling{verb: verb, args: args, word: word, tags: tagsOf(opts)})
+	return j.settle(ctx, settling{verb: verb, args: args, word: word, tags: tagsOf(opts), tagged: Reasons})
 }
 
 // A settling is a command about a reservation.
 type settling struct {
 	verb, args, word string
-	tags             string // left out for servers without the capability reason
-	body             []byte // of a finish
+	tags             string
+	tagged           Capability // without which the tags are left out
+	body             []byte     // nil for none
+	needs            Capability // empty for none
 }
 
 // settle sends a command about the reservation.
@@ -139,12 +144,16 @@ func (j *Job) settle(ctx context.Context, s settling) error {
 	}
 	f.call = func(conn *conn) (*call, error) {
 		switch {
-		case s.body != nil && !conn.caps.has(Results):
-			return nil, &UnsupportedError{Feature: "results"}
+		case s.needs != "" && !conn.caps.has(s.needs):
+			return nil, &UnsupportedError{Feature: string(s.needs)}
 		case j.Lease != "" && !conn.caps.has(Leases):
 			return nil, &UnsupportedError{Feature: "leases"}
 		}
-		call := lineCall(start + s.args + conn.reasons(s.tags))
+		line := start + s.args
+		if conn.caps.has(s.tagged) {
+			line += s.tags
+		}
+		call := lineCall(line)
 		call.body = s.body
 		return call, nil
 	}
@@ -156,14 +165,6 @@ func (j *Job) settle(ctx context.Context, s settling) error {
 		return nil
 	}
 	return j.client.do(ctx, &r)
-}
-
-// reasons returns tags of a release or bury, unless the server does not know them.
-func (c *conn) reasons(tags string) string {
-	if c.caps.has(Reasons) {
-		return tags
-	}
-	return ""
 }
 
 // Stats returns what the server knew about the job when it was first asked, or when it

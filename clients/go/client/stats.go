@@ -46,6 +46,10 @@ type Stats struct {
 	Schedule string    // that has put it; empty: none
 	Nominal  time.Time // the time of the schedule for which that was
 
+	Progress        string // what [Job.TouchProgress] has said since its last delivery; only from [Client.JobStats]
+	CheckpointBytes int    // how long its checkpoint is, see [Client.GetCheckpoint]; 0: none
+	checkpoint      []byte // nil if it did not come with the job
+
 	Batch    string // of which it is a member; empty: none
 	After    string // the batch for which it waits, if all members are done; only from [Client.JobStats]
 	AfterAll string // the same, however they end
@@ -72,6 +76,7 @@ func parseStats(page []byte) *Stats {
 		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
 		Schedule: v["schedule"], Nominal: v.time("nominal-ms"),
 		Batch: v["batch"], After: v["after"], AfterAll: v["after-all"],
+		Progress: v["progress"], CheckpointBytes: int(v.uint("checkpoint-bytes")),
 	}
 	s.FirstPut = v.time("first-put-ms")
 	for n := 1; v[fmt.Sprint("attempt-", n)] != ""; n++ {
@@ -112,6 +117,8 @@ func parseInfo(line []byte) (*Stats, error) {
 			Holder  string
 			Reason  string
 		}
+		Checkpoint      []byte
+		CheckpointBytes int `json:"checkpoint-bytes"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil || in.Tube == "" { // the reservation has ended meanwhile
 		return nil, err
@@ -120,7 +127,7 @@ func parseInfo(line []byte) (*Stats, error) {
 		Tube: in.Tube, State: "reserved", Priority: in.Pri,
 		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
 		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Group: in.Group, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
-		Batch: in.Batch, Schedule: in.Schedule,
+		Batch: in.Batch, Schedule: in.Schedule, CheckpointBytes: in.CheckpointBytes, checkpoint: in.Checkpoint,
 	}
 	if in.FailedMs != 0 {
 		s.Failed = time.UnixMilli(in.FailedMs)

@@ -24,13 +24,16 @@ func clean(s string) string {
 // maxReason is the longest reason of a failure in bytes.
 const maxReason = 512
 
-// reasonOf makes a reason of a text: its beginning, if it is too long.
-func reasonOf(s string) string {
+// maxProgress is the longest progress of a job in bytes.
+const maxProgress = 256
+
+// beginning returns a text that a quoted value can have: the beginning of s, if it is longer than limit bytes.
+func beginning(s string, limit int) string {
 	s = clean(s)
-	if len(s) <= maxReason {
+	if len(s) <= limit {
 		return s
 	}
-	end := maxReason
+	end := limit
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}

@@ -24,6 +24,9 @@ func TestInspect(t *testing.T) {
 				testPolicies(t, c)
 				testGroups(t, c)
 				testSchedules(t, c)
+				if on.Name == "memory" || on.Name == "embedded" {
+					testCheckpoints(t, c)
+				}
 			} else {
 				_, err := inspect.New(c).Flush(t.Context(), "a", "")
 				wantUnsupported(t, err, "flush-tube")
@@ -111,6 +114,53 @@ func testJobs(t *testing.T, c *client.Client) {
 	}
 	if n, err := in.Flush(ctx, "jobs", inspect.Ready); err != nil || n != 600 {
 		t.Errorf("flushed %d, %v", n, err)
+	}
+}
+
+// testCheckpoints: lists show the progress and the checkpoint of a job. A kick or replay drops the checkpoint unless told otherwise.
+func testCheckpoints(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	id := put(t, c, "saved")
+	from := c.Consume("saved")
+	defer from.Close()
+	kicks := map[bool]func(...inspect.KickOption) error{
+		true: func(opts ...inspect.KickOption) error { return in.KickJob(ctx, id, opts...) },
+		false: func(opts ...inspect.KickOption) error {
+			_, err := in.Kick(ctx, "saved", 1, opts...)
+			return err
+		},
+	}
+	for single, kick := range kicks {
+		job, err := from.Reserve(ctx, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(job.Checkpoint(ctx, []byte("row 7")), job.TouchProgress(ctx, "7/\x00\"8\"")); err != nil {
+			t.Fatal(err)
+		}
+		for listed, err := range in.Jobs(ctx, "saved", inspect.Reserved) {
+			if listed.Progress != `7/"8"` || listed.Checkpoint != 5 || err != nil {
+				t.Errorf("%+v, %v", listed, err)
+			}
+		}
+		if s, err := in.Job(ctx, id); err != nil || s.Progress != `7/"8"` || s.CheckpointBytes != 5 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if err := errors.Join(job.Bury(ctx), kick(inspect.KeepCheckpoint)); err != nil {
+			t.Error(err)
+		}
+		if data, err := c.GetCheckpoint(ctx, id); string(data) != "row 7" || err != nil {
+			t.Errorf("single %v: %q, %v", single, data, err)
+		}
+		if job, err = from.Reserve(ctx, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(job.Bury(ctx), kick()); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.GetCheckpoint(ctx, id); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("single %v: %v", single, err)
+		}
 	}
 }
 

@@ -23,15 +23,17 @@ const (
 
 // Job is a job in a list.
 type Job struct {
-	ID       uint64
-	Priority uint32
-	Age      time.Duration
-	Due      time.Duration // until it is due, or its TTR ends
-	TTR      time.Duration
-	Size     int // of its body, in bytes
-	Key      string
-	Group    string
-	Held     string // why a ready job cannot be reserved now: concurrency, rate or paused; empty: it can
+	ID         uint64
+	Priority   uint32
+	Age        time.Duration
+	Due        time.Duration // until it is due, or its TTR ends
+	TTR        time.Duration
+	Size       int // of its body, in bytes
+	Key        string
+	Group      string
+	Held       string // why a ready job cannot be reserved now: concurrency, rate or paused; empty: it can
+	Progress   string // how far its worker says that it is
+	Checkpoint int    // its length in bytes; 0: none
 }
 
 // Job returns everything about a job.
@@ -68,6 +70,7 @@ func parseJob(entry string) Job {
 	return Job{
 		ID: uint64(number(f["id"])), Priority: uint32(number(f["pri"])), Age: secs(f["age"]), TTR: secs(f["ttr"]),
 		Due: time.Duration(number(f["due-ms"])) * time.Millisecond, Size: number(f["size"]), Key: f["key"], Group: f["group"], Held: f["held"],
+		Progress: f["progress"], Checkpoint: int(number(f["checkpoint-bytes"])),
 	}
 }
 
@@ -104,8 +107,8 @@ func quoted(s string) int {
 }
 
 // KickJob makes a buried or delayed job ready.
-func (in *Inspector) KickJob(ctx context.Context, id uint64) error {
-	_, err := in.change(ctx, "KICKED", client.Command{Line: fmt.Sprintf("kick-job %d", id)})
+func (in *Inspector) KickJob(ctx context.Context, id uint64, opts ...KickOption) error {
+	_, err := in.change(ctx, "KICKED", kick(client.Command{Line: fmt.Sprintf("kick-job %d", id)}, opts))
 	return err
 }
 
@@ -129,7 +132,7 @@ func (in *Inspector) SetPriority(ctx context.Context, id uint64, priority uint32
 // Replay gives a job that has failed for good another chance: a dead letter goes back to the tube that it came from, where it
 // gets a new id, and a buried job is kicked. Its failures and deliveries count from zero, by the same rules as after the put. A
 // job that is neither is a [client.ErrNotFound].
-func (in *Inspector) Replay(ctx context.Context, id uint64) error {
-	_, err := in.change(ctx, "REPLAYED", client.Command{Line: fmt.Sprintf("replay-job %d", id), Needs: client.Replay})
+func (in *Inspector) Replay(ctx context.Context, id uint64, opts ...KickOption) error {
+	_, err := in.change(ctx, "REPLAYED", kick(client.Command{Line: fmt.Sprintf("replay-job %d", id), Needs: client.Replay}, opts))
 	return err
 }

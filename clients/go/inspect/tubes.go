@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -54,8 +55,22 @@ func (in *Inspector) Pause(ctx context.Context, tube string, d time.Duration) er
 
 // Kick makes up to n buried jobs of a tube ready; if none is buried, delayed jobs. It returns how
 // many.
-func (in *Inspector) Kick(ctx context.Context, tube string, n int) (int, error) {
-	return in.change(ctx, "KICKED", client.Command{Line: fmt.Sprintf("kick %d", n), Tube: tube})
+func (in *Inspector) Kick(ctx context.Context, tube string, n int, opts ...KickOption) (int, error) {
+	return in.change(ctx, "KICKED", kick(client.Command{Line: fmt.Sprintf("kick %d", n), Tube: tube}, opts))
+}
+
+// A KickOption changes what a kick or replay does with the checkpoints of jobs.
+type KickOption string
+
+// KeepCheckpoint lets the next delivery go on from the checkpoint, which is dropped otherwise.
+const KeepCheckpoint KickOption = "keep-checkpoint"
+
+// kick returns the command with the options.
+func kick(cmd client.Command, opts []KickOption) client.Command {
+	if slices.Contains(opts, KeepCheckpoint) {
+		cmd.Line, cmd.Needs = cmd.Line+" "+string(KeepCheckpoint), client.Checkpoints
+	}
+	return cmd
 }
 
 // Flush deletes the jobs of a tube in a state, or with an empty state all that are not reserved. It returns how many.

@@ -22,8 +22,8 @@ type Config struct {
 	Concurrency int
 
 	// Timeout is how long a handler can run; 30 minutes by default, and without a limit if it is negative. [WithTimeout] and
-	// [Job.SetTimeout] change it. Then the context of the handler ends, and its job fails with the reason "timeout" unless it returns nil, [Skip]
-	// or [Snooze]. It fails as well if the handler does not return within ten seconds. Such a handler is logged, and counts for Concurrency until it returns.
+	// [Job.SetTimeout] change it. Then the context of the handler ends, and its job fails with the reason "timeout" unless it returns nil, [Skip],
+	// [Snooze] or [ErrNotFinished]. It fails as well if the handler does not return within ten seconds. Such a handler is logged, and counts for Concurrency until it returns.
 	Timeout time.Duration
 
 	// ShutdownTimeout is how long handlers have to end at shutdown; 25 s by default. Then their contexts end, and a

@@ -12,6 +12,7 @@
 //   - nil: the job is done and deleted, with the result of [Job.Result] if its record is kept. [Reply] makes a handler of a function.
 //   - [Skip]: the job is buried, and not tried again until somebody kicks it.
 //   - [Snooze]: the job comes again after a while.
+//   - [ErrNotFinished]: the job comes again at once, and goes on from its last [Job.Checkpoint].
 //   - any other error, a panic and runtime.Goexit: a failure. If the job or its tube's policy has retry waits, the server
 //     applies them, and its dead-letter tube. Otherwise the worker's [Backoff] does.
 //
@@ -34,5 +35,5 @@
 // # Where to read
 //
 // [Worker] (worker.go) runs fetchers (fetch.go), which take jobs by the weights of tubes (pick.go). process.go
-// calls the handler, lease.go keeps the job meanwhile, timeout.go limits its time, settle.go does what the result means.
+// calls the handler, lease.go keeps the job meanwhile, timeout.go limits its time, checkpoint.go saves how far it is, settle.go does what the result means.
 package worker

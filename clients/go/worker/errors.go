@@ -26,6 +26,10 @@ var (
 	ErrShutdown = errors.New("the worker shuts down")
 )
 
+// ErrNotFinished makes the result of a handler say that the job is not finished: it is ready again at once, which is no failure, and goes on
+// from its last [Job.Checkpoint]. It is for handlers that are told to stop, see [Job.Stopping].
+var ErrNotFinished = errors.New("the job is not finished")
+
 // Skip makes the result of a handler say that trying again is of no use: the job is buried. err is the reason.
 func Skip(err error) error { return &skipError{err} }
 

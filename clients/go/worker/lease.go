@@ -23,6 +23,10 @@ type lease struct {
 	limit   *time.Timer   // of the handler's time; nil: none
 	ttr     time.Duration // 0 if not known yet
 	touched time.Time     // when the reserve or the last successful touch was sent: the TTR started then or later
+
+	beating  bool      // a beat is under way, which sets the timer at its end
+	progress *string   // that the next touch sends; nil: none
+	shown    time.Time // when one was sent last
 }
 
 // shortestTTR is the TTR of a job as long as it is not known.
@@ -124,6 +128,9 @@ var errSettled = errors.New("the job was given back")
 // beat touches the job, or asks for its TTR, and sets the timer for the next time. The context of the handler ends
 // when the TTR is over.
 func (l *lease) beat() {
+	l.mu.Lock()
+	l.beating = true
+	l.mu.Unlock()
 	ttr, touched, known := l.state()
 	ctx, stop := context.WithDeadline(context.Background(), touched.Add(ttr))
 	defer stop()
@@ -135,11 +142,12 @@ func (l *lease) beat() {
 	}
 	lost := errors.Is(err, client.ErrNotFound)
 	cause := ErrLeaseLost
-	if lost && l.deleted(ctx) {
-		cause = ErrDeleted
+	if lost {
+		cause = l.whyLost(ctx)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.beating = false
 	if l.settled {
 		return
 	}
@@ -150,15 +158,25 @@ func (l *lease) beat() {
 	l.cancel(cause)
 }
 
-// deleted reports whether a job that is no longer held is nowhere else.
-func (l *lease) deleted(ctx context.Context) bool {
-	_, err := l.run.client.JobStats(ctx, l.job.ID)
-	return errors.Is(err, client.ErrNotFound)
+// whyLost returns the cause for a job that is no longer held: whether it is nowhere else.
+func (l *lease) whyLost(ctx context.Context) error {
+	if _, err := l.run.client.JobStats(ctx, l.job.ID); errors.Is(err, client.ErrNotFound) {
+		return ErrDeleted
+	}
+	return ErrLeaseLost
 }
 
 // rest returns how long the next beat can wait after one with this result: never longer than the TTR. If it is not
 // positive, the TTR is over. The caller holds l.mu.
 func (l *lease) rest(err error) time.Duration {
+	rest := l.untilTouch(err)
+	if l.progress != nil && err == nil && l.ttr != 0 {
+		rest = min(rest, max(time.Until(l.shown.Add(betweenProgress)), 1))
+	}
+	return rest
+}
+
+func (l *lease) untilTouch(err error) time.Duration {
 	since := time.Since(l.touched)
 	switch {
 	case l.ttr == 0:
@@ -171,14 +189,29 @@ func (l *lease) rest(err error) time.Duration {
 	return 0
 }
 
-// touch starts the TTR again, from the time at which the command was sent or earlier.
+// touch starts the TTR again, and sends the progress that is left.
 func (l *lease) touch(ctx context.Context) error {
+	text := l.unsent()
+	if text == nil {
+		return l.renew(func() error { return l.job.Touch(ctx) })
+	}
+	err := l.renew(func() error { return l.job.TouchProgress(ctx, *text) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.progress == text {
+		l.progress = nil
+	}
+	return err
+}
+
+// renew sends a command that starts the TTR again, from the time at which it was sent or later.
+func (l *lease) renew(send func() error) error {
 	now := time.Now()
-	err := l.job.Touch(ctx)
-	if err == nil {
-		l.mu.Lock()
+	err := send()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && now.After(l.touched) {
 		l.touched = now
-		l.mu.Unlock()
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A Handler does the work of a job. The context ends when the job is no longer held, or its time is over, see [ErrLeaseLost],
-// [ErrTimeout] and [ErrShutdown].
+// [ErrTimeout] and [ErrShutdown]. Before a shutdown ends it, there is [Job.Stopping].
 type Handler func(ctx context.Context, job *Job) error
 
 // A Middleware wraps handlers, for example to log or to measure.

@@ -22,7 +22,7 @@ func (r *run) settle(job *Job, result error) {
 		return
 	}
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
-	switch skip, snooze := meaning(result); {
+	switch skip, snooze, unfinished := meaning(result); {
 	case errors.Is(cause, ErrDeleted):
 		log.Info("job deleted before its handler returned")
 	case lost:
@@ -35,7 +35,7 @@ func (r *run) settle(job *Job, result error) {
 		r.attempt(l, "snooze", func(ctx context.Context) error {
 			return l.job.Release(ctx, max(snooze.wait, time.Second), client.NoFailure())
 		})
-	case errors.Is(cause, ErrShutdown):
+	case unfinished, errors.Is(cause, ErrShutdown):
 		r.giveBack(l)
 	case errors.Is(cause, ErrTimeout):
 		log.Warn("the time of a handler was over", "error", shown(result))
@@ -60,13 +60,13 @@ func (j *Job) done(ctx context.Context) error {
 const maxDelay = (1<<32 - 1) * time.Second
 
 // meaning returns what is special about the error of a handler. A method of the error that panics says nothing.
-func meaning(result error) (skip *skipError, snooze *snoozeError) {
+func meaning(result error) (skip *skipError, snooze *snoozeError, unfinished bool) {
 	_ = usercode.Call(func() {
-		if !errors.As(result, &skip) {
-			errors.As(result, &snooze)
+		if !errors.As(result, &skip) && !errors.As(result, &snooze) {
+			unfinished = errors.Is(result, ErrNotFinished)
 		}
 	})
-	return skip, snooze
+	return skip, snooze, unfinished
 }
 
 func (r *run) giveBack(l *lease) { r.attempt(l, "give back", l.job.GiveBack) }

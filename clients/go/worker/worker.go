@@ -31,7 +31,7 @@ func New(c *client.Client, config Config) *Worker {
 // is available, or it refuses the worker, that is logged and tried again. If the client is closed, Run shuts down and returns
 // [client.ErrClosed].
 //
-// Then it takes no more jobs, waits for the handlers, and returns nil. After ShutdownTimeout, or a second
+// Then it takes no more jobs, tells the handlers by [Job.Stopping], waits for them, and returns nil. After ShutdownTimeout, or a second
 // signal, it ends their contexts. A second later it gives back the jobs whose handlers have still not returned, and
 // returns an error with their number. Jobs that are given back are ready at once, and have not failed. (Only a redstalk without
 // the capability reason counts a failure, and applies the retry waits of the job.)
@@ -64,6 +64,8 @@ type run struct {
 	settling chan struct{} // has an element for each job whose handler has returned, and that is being settled
 
 	broken chan error // receives why no more jobs can be fetched, once from each fetcher
+
+	stopping <-chan struct{} // closed when the worker is told to stop
 
 	abort context.Context // the parent of all handlers' contexts
 	ended context.Context // ends when Run returns
@@ -108,6 +110,7 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
+	r.stopping = fetching.Done()
 	r.running.Go(func() { r.fetch(fetching) })
 	var broken error
 	select {

@@ -11,7 +11,7 @@ from .errors import *  # noqa: F403
 from .job import Job, JobId, Stats
 from .options import GroupLimits, Policy, PutOptions, ScheduleOptions, Tags
 from .request import DEFAULT_DELAY, DEFAULT_PRIORITY, DEFAULT_TTR, DEFAULT_TUBE
-from .held import Skip, Snooze, WorkerJob
+from .held import NotFinished, Skip, Snooze, WorkerJob
 from .worker import Worker
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Job",
     "JobId",
     "JobTooBigError",
+    "NotFinished",
     "NotFoundError",
     "NotIgnoredError",
     "NotKeptError",

@@ -125,9 +125,17 @@ class AsyncCommands:
                 yield one
             cursor = following or None
 
-    async def touch(self, job: JobOrID) -> None:
-        """Start the TTR of a reserved job again."""
-        await self._run(self._session.finish("touch", job, "", "TOUCHED"))
+    async def touch(self, job: JobOrID, *, progress: str | None = None) -> None:
+        """Start the TTR of a reserved job again, and say how far it is: up to 256 bytes that are shown until its next delivery."""
+        await self._run(self._session.touch(job, progress))
+
+    async def checkpoint(self, job: JobOrID, data: bytes | str) -> None:
+        """Keep up to 64 KiB for the next delivery of a reserved job, as safely as a put, and start its TTR again. Nothing removes it."""
+        await self._run(self._session.checkpoint(job, data))
+
+    async def get_checkpoint(self, job: JobOrID) -> bytes:
+        """Return the checkpoint of a job; NotFoundError: there is none."""
+        return await self._run(self._session.run(request.checkpoint(job)))
 
     async def release(
         self, job: JobOrID, priority: int | None = None, delay: Seconds = 0, *, reason: str = "", failure: bool = True
@@ -155,13 +163,14 @@ class AsyncCommands:
         """Return the oldest buried job of the used tube."""
         return await self._run(self._session.peek("peek-buried"))
 
-    async def kick(self, bound: int) -> int:
-        """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number."""
-        return await self._run(self._session.kick(bound))
+    async def kick(self, bound: int, *, keep_checkpoint: bool = False) -> int:
+        """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number. They begin anew."""
+        return await self._run(self._session.kick(bound, keep_checkpoint))
 
-    async def kick_job(self, job: JobOrID) -> None:
-        """Make a buried or delayed job ready."""
-        await self._run(self._session.run(request.simple(f"kick-job {request.id_of(job)}", "KICKED")))
+    async def kick_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
+        """Make a buried or delayed job ready. It begins anew, or at its checkpoint."""
+        command = request.simple(f"kick-job {request.id_of(job)}", "KICKED")
+        await self._run(self._session.run(request.kicking(command, keep_checkpoint)))
 
     async def stats_job(self, job: JobOrID) -> Stats:
         """Return what the server knows about a job."""
@@ -254,9 +263,10 @@ class AsyncCommands:
         line = f"move-jobs {text.tube(source)} {text.word('state', state)} {text.tube(target)} {count}"
         return await self._run(self._session.run(request.extension(line, "MOVED", request.count, "move")))
 
-    async def replay_job(self, job: JobOrID) -> None:
-        """Send a dead letter back to its tube, or kick a buried job."""
-        await self._run(self._session.run(request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")))
+    async def replay_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
+        """Send a dead letter back to its tube, or kick a buried job. It begins anew, or at its checkpoint."""
+        command = request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")
+        await self._run(self._session.run(request.kicking(command, keep_checkpoint)))
 
     async def reschedule(self, job: JobOrID, delay: Seconds) -> None:
         """Make a ready or delayed job due after a delay."""

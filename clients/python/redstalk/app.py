@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .client import Client
@@ -18,6 +19,8 @@ from .worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_current: ContextVar[WorkerJob] = ContextVar("the job whose task runs")
 
 
 class App:
@@ -64,7 +67,12 @@ class App:
             raise Skip(f"no task for this job: {error!r}") from error
         if task.timeout is not None:
             job.set_timeout(task.timeout)
+        _current.set(job)
         return task.function(*args, **kwargs)
+
+    def current_job(self) -> WorkerJob:
+        """Return the job of the task that runs here: its progress, checkpoints and so on. LookupError: none does."""
+        return _current.get()
 
 
 class Task(Generic[P, R]):

@@ -125,9 +125,17 @@ class Commands:
                 yield one
             cursor = following or None
 
-    def touch(self, job: JobOrID) -> None:
-        """Start the TTR of a reserved job again."""
-        self._run(self._session.finish("touch", job, "", "TOUCHED"))
+    def touch(self, job: JobOrID, *, progress: str | None = None) -> None:
+        """Start the TTR of a reserved job again, and say how far it is: up to 256 bytes that are shown until its next delivery."""
+        self._run(self._session.touch(job, progress))
+
+    def checkpoint(self, job: JobOrID, data: bytes | str) -> None:
+        """Keep up to 64 KiB for the next delivery of a reserved job, as safely as a put, and start its TTR again. Nothing removes it."""
+        self._run(self._session.checkpoint(job, data))
+
+    def get_checkpoint(self, job: JobOrID) -> bytes:
+        """Return the checkpoint of a job; NotFoundError: there is none."""
+        return self._run(self._session.run(request.checkpoint(job)))
 
     def release(
         self, job: JobOrID, priority: int | None = None, delay: Seconds = 0, *, reason: str = "", failure: bool = True
@@ -155,13 +163,14 @@ class Commands:
         """Return the oldest buried job of the used tube."""
         return self._run(self._session.peek("peek-buried"))
 
-    def kick(self, bound: int) -> int:
-        """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number."""
-        return self._run(self._session.kick(bound))
+    def kick(self, bound: int, *, keep_checkpoint: bool = False) -> int:
+        """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number. They begin anew."""
+        return self._run(self._session.kick(bound, keep_checkpoint))
 
-    def kick_job(self, job: JobOrID) -> None:
-        """Make a buried or delayed job ready."""
-        self._run(self._session.run(request.simple(f"kick-job {request.id_of(job)}", "KICKED")))
+    def kick_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
+        """Make a buried or delayed job ready. It begins anew, or at its checkpoint."""
+        command = request.simple(f"kick-job {request.id_of(job)}", "KICKED")
+        self._run(self._session.run(request.kicking(command, keep_checkpoint)))
 
     def stats_job(self, job: JobOrID) -> Stats:
         """Return what the server knows about a job."""
@@ -254,9 +263,10 @@ class Commands:
         line = f"move-jobs {text.tube(source)} {text.word('state', state)} {text.tube(target)} {count}"
         return self._run(self._session.run(request.extension(line, "MOVED", request.count, "move")))
 
-    def replay_job(self, job: JobOrID) -> None:
-        """Send a dead letter back to its tube, or kick a buried job."""
-        self._run(self._session.run(request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")))
+    def replay_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
+        """Send a dead letter back to its tube, or kick a buried job. It begins anew, or at its checkpoint."""
+        command = request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")
+        self._run(self._session.run(request.kicking(command, keep_checkpoint)))
 
     def reschedule(self, job: JobOrID, delay: Seconds) -> None:
         """Make a ready or delayed job due after a delay."""

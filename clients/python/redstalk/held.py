@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 import logging
 import math
 import threading
@@ -11,12 +14,14 @@ from typing import Any, Literal
 
 from .call import Call
 from .client import Client
-from .errors import Error, NotFoundError
+from .errors import Error, NotFoundError, UnsupportedError
 from .job import Job
 from .report import named, report
 
 _SHORTEST_TTR = 1.0
 _LONGEST_SLEEP = 60.0  # seconds
+_BETWEEN_PROGRESS = 1.0  # seconds from one touch that sends a progress to the next, at least
+_BETWEEN_LOOKS = 0.1
 
 
 class Skip(Exception):
@@ -31,6 +36,10 @@ class Snooze(Exception):
         self.seconds = max(seconds, 1)
 
 
+class NotFinished(Exception):
+    """Raised by a handler: the job is ready again at once, and goes on from its last checkpoint. That is no failure."""
+
+
 #: Why a handler is to end: its job is no longer held, or was deleted; its time is over; the worker shuts down.
 Cause = Literal["", "lost", "deleted", "timeout", "shutdown"]
 
@@ -38,13 +47,17 @@ Cause = Literal["", "lost", "deleted", "timeout", "shutdown"]
 class WorkerJob:
     """A job as a handler gets it."""
 
-    def __init__(self, job: Job, client: Client, limits: Timers | None = None) -> None:
+    def __init__(
+        self, job: Job, client: Client, limits: Timers | None = None, beats: Timers | None = None, stopping: threading.Event | None = None
+    ) -> None:  # fmt: skip
         self.id = job.id
         self.body = job.body
         self.lease = job.lease  #: a fencing token: it grows with each delivery; empty with beanstalkd
         #: Set when the handler is to end, for this cause.
         self.cancelled = threading.Event()
         self.cause: Cause = ""
+        #: Set when the worker is told to stop: a handler that takes long saves a checkpoint and raises NotFinished then.
+        self.stopping = stopping or threading.Event()
         self.job = job
         self.client = client  # that finishes and touches it
         self.info: dict[str, Any] = job.info
@@ -54,9 +67,12 @@ class WorkerJob:
         self._ttr = max(float(job.info.get("ttr", _SHORTEST_TTR)), _SHORTEST_TTR)
         self._retries = bool(job.info.get("retry"))
         self._failures = int(job.info.get("failures", 0))
+        self._checkpoint = _delivered(job)
+        self._progress: str | None = None  # that the next touch sends
+        self._shown = 0.0  # when one was sent last
         self.touched = job.reserved_at  # when the TTR started, or earlier
         self.call = Call()
-        self._limits = limits
+        self._limits, self._beats = limits, beats
         self._settled = False
         self._lock = threading.Lock()
 
@@ -106,9 +122,71 @@ class WorkerJob:
 
     def touch(self) -> None:
         """Start the TTR again. A worker does that by itself."""
+        sent, progress = time.monotonic(), self._progress
+        if progress is not None:
+            self._shown = sent
+        self.client.touch(self.job, progress=progress)
+        with self._lock:
+            self.touched = max(self.touched, sent)
+            if self._progress is progress:
+                self._progress = None
+
+    def progress(self, text: str) -> None:
+        """Say how far the job is, for whoever watches it: "4711/10000", "47%", or any text of up to 256 bytes.
+
+        Call it as often as you like: it never waits, and the last text is sent about once a second. It ends with the delivery.
+        """
+        with self._lock:
+            self._progress = str(text)
+        if self._beats:
+            self._beats.hasten(self, self._shown + _BETWEEN_PROGRESS)
+
+    def checkpoint(self, value: Any) -> None:
+        """Save a value as JSON, up to 64 KiB, for the next delivery of the job if this one does not end it; None removes it.
+
+        Whatever happens to the worker or the server, that begins with it: see last_checkpoint. NotFoundError: the job is no longer held,
+        nothing is saved, and the handler is told to end. UnsupportedError: the server saves no checkpoints.
+        """
+        data = b"" if value is None else json.dumps(value, separators=(",", ":")).encode()
+        if self.cause in ("lost", "deleted"):
+            raise NotFoundError("the job is no longer held")
         sent = time.monotonic()
-        self.client.touch(self.job)
-        self.touched = sent
+        try:
+            self.client.checkpoint(self.job, data)
+        except NotFoundError:
+            self.lose()
+            raise
+        with self._lock:
+            self._checkpoint = data
+            self.touched = max(self.touched, sent)
+
+    def last_checkpoint(self) -> Any:
+        """Return the value that was saved last, by this delivery or one before; None if there is none."""
+        if self._checkpoint is None:
+            self._checkpoint = self._asked()
+        return json.loads(self._checkpoint) if self._checkpoint else None
+
+    def _asked(self) -> bytes:
+        """Ask for the checkpoint, if it did not come with the job; empty: there is none."""
+        try:
+            return self.client.get_checkpoint(self.id)
+        except (NotFoundError, UnsupportedError):
+            return b""
+
+    async def stopped(self) -> None:
+        """Wait in a coroutine until stopping is set."""
+        while not self.stopping.is_set():
+            await asyncio.sleep(_BETWEEN_LOOKS)
+
+    def lose(self) -> None:
+        """Make the handler of a job end that is no longer held."""
+        try:
+            self.client.stats_job(self.id)
+            self.cancel("lost")
+        except NotFoundError:
+            self.cancel("deleted")
+        except Error:
+            self.cancel("lost")
 
     def set_timeout(self, seconds: float) -> None:
         """Change how long the handler can still run, from now on; 0 is no limit."""
@@ -127,6 +205,13 @@ class WorkerJob:
             self.cause = cause
         self.cancelled.set()
         self.call.end(cause)
+
+
+def _delivered(job: Job) -> bytes | None:
+    """Return the checkpoint that came with a job; empty if it has none, and None if that is not known."""
+    if "checkpoint" in job.info:
+        return base64.b64decode(job.info["checkpoint"])
+    return b"" if job.info and "checkpoint-bytes" not in job.info else None
 
 
 def limit(seconds: float) -> float:
@@ -154,6 +239,14 @@ class Timers:
             if due < self._next:
                 self._changed.notify()
 
+    def hasten(self, job: WorkerJob, due: float) -> None:
+        """Make a job due earlier, if it is due at all."""
+        with self._changed:
+            if due < self._due.get(job, 0.0):
+                self._due[job] = due
+                if due < self._next:
+                    self._changed.notify()
+
     def remove(self, job: WorkerJob) -> None:
         with self._changed:
             self._due.pop(job, None)
@@ -176,7 +269,7 @@ class Timers:
                 if due is None:
                     self._due.pop(job, None)
                 elif job in self._due:
-                    self._due[job] = due
+                    self._due[job] = min(due, self._due[job])
 
     def _wait(self) -> WorkerJob | None:
         """Wait for the next job that is due; None at the end."""
@@ -184,7 +277,8 @@ class Timers:
             while not self._stopped:
                 job = min(self._due, key=self._due.__getitem__, default=None)
                 wait = self._due[job] - time.monotonic() if job else _LONGEST_SLEEP
-                if wait <= 0:
+                if job and wait <= 0:
+                    self._due[job] = math.inf  # until its function has returned
                     return job
                 self._next = time.monotonic() + wait
                 self._changed.wait(wait)
@@ -197,23 +291,13 @@ def beat(job: WorkerJob) -> float | None:
         job.touch()
         return job.touched + job.ttr / 3
     except NotFoundError:
-        cause: Cause = "deleted" if _deleted(job) else "lost"
+        if not job.settled:
+            job.lose()
+        return None
     except Error as error:
         report(logging.WARNING, "cannot touch job %d: %s", job.id, named(error))
         if time.monotonic() < job.touched + job.ttr:
             return min(time.monotonic() + min(job.ttr / 10, 1), job.touched + job.ttr)
-        cause = "lost"
-    if not job.settled:
-        job.cancel(cause)
-    return None
-
-
-def _deleted(job: WorkerJob) -> bool:
-    """Report whether a job that is no longer held is nowhere else."""
-    try:
-        job.client.stats_job(job.id)
-    except NotFoundError:
-        return True
-    except Error:
-        pass
-    return False
+        if not job.settled:
+            job.cancel("lost")
+        return None

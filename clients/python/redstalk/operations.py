@@ -18,6 +18,7 @@ from .text import Seconds
 
 _LONGEST_WAIT = 30  # seconds that one reserve waits at the server; a longer one is several
 MAX_BATCH = 100
+MAX_CHECKPOINT = 64 << 10  # bytes
 
 
 class Operations(Session):
@@ -142,19 +143,34 @@ class Operations(Session):
         body = self.encoded(result)
         if len(body) > MAX_RESULT:
             raise JobTooBigError(f"a result of {len(body)} bytes")
-        yield from self.finish("finish", job, f" {len(body)}", "FINISHED", body=body)
+        yield from self.finish("finish", job, f" {len(body)}", "FINISHED", body=body, needs="results")
 
-    def finish(self, verb: str, job: JobOrID, args: str, word: str, tags: str = "", body: bytes | None = None) -> Steps[None]:
-        """Send a command about a reservation, or about a job that nobody has reserved."""
+    def touch(self, job: JobOrID, progress: str | None) -> Steps[None]:
+        tags = "" if progress is None else f" progress:{text.progress(progress)}"
+        yield from self.finish("touch", job, "", "TOUCHED", tags, needs="progress")
+
+    def checkpoint(self, job: JobOrID, data: bytes | str) -> Steps[None]:
+        body = self.encoded(data)
+        if len(body) > MAX_CHECKPOINT:
+            raise JobTooBigError(f"a checkpoint of {len(body)} bytes")
+        yield from self.finish("checkpoint", job, f" {len(body)}", "SAVED", body=body, needs="checkpoint")
+
+    def finish(
+        self, verb: str, job: JobOrID, args: str, word: str, tags: str = "", body: bytes | None = None, needs: str = "reason"
+    ) -> Steps[None]:
+        """Send a command about a reservation, or about a job that nobody has reserved.
+
+        A server that lacks the capability ``needs`` gets it without tags; with a body that is an error.
+        """
         id = job.id if isinstance(job, Job) else int(job)
         held = job if isinstance(job, Job) and (job.lease or job.connection) else self.held.get(id)
         lease = held.lease if held else ""
         plain = f"{verb}-lease {id} {lease}{args}" if lease else f"{verb} {id}{args}"
         command = Request(plain + tags, request.expect(word, request.nothing), repeat=bool(lease))
         if tags:
-            command.needs, command.plain = [("reason", "")], plain
+            command.needs, command.plain = [(needs, "")], plain
         if body is not None:
-            command.needs, command.body = [("results", "results")], body
+            command.needs, command.body = [(needs, needs)], body
         if held and not lease:
             command.connection = held.connection
         try:
@@ -162,7 +178,7 @@ class Operations(Session):
         except NotFoundError:
             self._forget(id, lease)
             raise
-        if verb != "touch":
+        if verb not in ("touch", "checkpoint"):
             self._forget(id, lease)
 
     def release(self, job: JobOrID, priority: int | None, delay: Seconds, reason: str, failure: bool) -> Steps[None]:
@@ -196,8 +212,9 @@ class Operations(Session):
                 except NotFoundError:
                     pass
 
-    def kick(self, bound: int) -> Steps[int]:
-        return (yield from self.run(Request(f"kick {int(bound)}", request.expect("KICKED", request.count), tube=self.used)))
+    def kick(self, bound: int, keep_checkpoint: bool) -> Steps[int]:
+        command = Request(f"kick {int(bound)}", request.expect("KICKED", request.count), tube=self.used)
+        return (yield from self.run(request.kicking(command, keep_checkpoint)))
 
     def listed(self, tube: str, state: str, count: int, cursor: str) -> Request[dict[str, Any]]:
         line = f"list-jobs {text.tube(tube)} {text.word('state', state)} {count} {cursor}".rstrip()

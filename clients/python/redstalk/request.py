@@ -79,6 +79,19 @@ def extension(line: str, word: str, result: Callable[[Reply], T], capability: st
     return Request(line, expect(word, result), needs=[(capability, line.split(" ")[0])], repeat=repeat)
 
 
+def kicking(command: Request[T], keep_checkpoint: bool) -> Request[T]:
+    """Return a kick or replay that keeps the checkpoints, or the same."""
+    if keep_checkpoint:
+        command.line += " keep-checkpoint"
+        command.needs.append(("checkpoint", "checkpoint"))
+    return command
+
+
+def checkpoint(job: JobOrID) -> Request[bytes]:
+    """Return the command that reads a checkpoint."""
+    return extension(f"get-checkpoint {id_of(job)}", "OK", lambda reply: reply.body, "checkpoint", repeat=True)
+
+
 def paged(line: str) -> Request[dict[str, Any]]:
     """Return a command that only reads a page."""
     return Request(line, expect("OK", page), repeat=True)

@@ -195,12 +195,12 @@ class Run:
             return
         failures = info.get("failures", info["releases"] + info["timeouts"])
         job.info = {"tube": info["tube"], "pri": info["pri"], "ttr": info["ttr"], "failures": failures}
-        self._process(WorkerJob(job, client, self.limits))
+        self._process(WorkerJob(job, client, self.limits, self.beats, self.stopping))
 
     def _handle_queue(self) -> None:
         while (job := self.jobs.get()) is not None:
             try:
-                self._process(WorkerJob(job, self.toucher, self.limits))
+                self._process(WorkerJob(job, self.toucher, self.limits, self.beats, self.stopping))
             finally:
                 self.free.release()
 

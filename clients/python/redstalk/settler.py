@@ -25,7 +25,7 @@ from .errors import (
     UnknownResponseError,
     UnsupportedError,
 )
-from .held import Skip, Snooze, WorkerJob
+from .held import NotFinished, Skip, Snooze, WorkerJob
 from .report import named, report, text_of
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -83,7 +83,9 @@ class Settler:
         if isinstance(error, Snooze):
             wait = text.delay(error.seconds)
             return partial(client.release, job.job, job.priority, wait, failure=False)
-        return self._return(job) if job.cause == "shutdown" else self._failure(job, error)
+        if isinstance(error, NotFinished) or job.cause == "shutdown":
+            return self._return(job)
+        return self._failure(job, error)
 
     def _done(self, client: Client, job: WorkerJob, value: Any) -> Callable[[], None]:
         """Return what finishes the job with a result, or deletes it if nothing is kept of it."""

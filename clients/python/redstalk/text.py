@@ -17,7 +17,7 @@ _WORD = re.compile(r"[!-~]+")
 _META = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]|[\ud800-\udfff\ufffd]")
 
-_MAX_REASON = 512  # bytes
+_MAX_REASON, _MAX_PROGRESS = 512, 256  # bytes
 _MAX_DELAY = 2**32 - 1  # seconds
 
 
@@ -58,7 +58,16 @@ def quoted(value: str) -> str:
 
 def reason(value: str) -> str:
     """Return the beginning of a reason in quotes."""
-    return quoted(_CONTROL.sub("", value).encode("utf-8", "ignore")[:_MAX_REASON].decode("utf-8", "ignore"))
+    return quoted(_beginning(value, _MAX_REASON))
+
+
+def progress(value: str) -> str:
+    """Return the beginning of a progress in quotes."""
+    return quoted(_beginning(value, _MAX_PROGRESS))
+
+
+def _beginning(value: str, limit: int) -> str:
+    return _CONTROL.sub("", value).encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
 
 
 def seconds(value: Seconds) -> float:

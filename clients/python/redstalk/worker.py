@@ -23,7 +23,7 @@ class Worker:
 
     ``timeout`` is how long a handler can run, in seconds, unless it calls ``set_timeout`` of its job; 0 is no limit. Then
     ``cancelled`` of the job is set, and the handler is interrupted: a coroutine is cancelled, a function gets a :class:`HandlerTimeout`. If it raises anything
-    but Skip or Snooze then, or does not return within ten seconds, the job fails with the reason "timeout".
+    but Skip, Snooze or NotFinished then, or does not return within ten seconds, the job fails with the reason "timeout".
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Worker:
     def run(self, handler: Handler, signals: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> int:
         """Take jobs until a signal comes, or stop is called. Return the number of handlers that did not return in time.
 
-        Then it takes no more jobs and waits for the handlers, up to shutdown_timeout. After that, or at a second signal, it sets
+        Then it takes no more jobs, sets ``stopping`` of those that it has, and waits for the handlers, up to shutdown_timeout. After that, or at a second signal, it sets
         ``cancelled`` of their jobs, and a second later it gives their jobs back: they are ready at once, and have not failed.
 
         What a handler or the backoff raises is a failure of its job alone. While no jobs can be fetched, that is logged. If the
