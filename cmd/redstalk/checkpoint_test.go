@@ -129,3 +129,45 @@ func TestProgressIsShown(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestCheckpointIsCopied: exported and imported jobs keep their checkpoints, in each state.
+func TestCheckpointIsCopied(t *testing.T) {
+	t.Parallel()
+	from, to := ours(t), ours(t)
+	source, target := on(t, from), on(t, to)
+	conn, err := client.Dial(from, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for state, end := range map[string]string{"ready": "release %s 7 0 failure:no", "delayed": "release %s 7 3600 failure:no", "buried": "bury %s 7"} {
+		id := strings.TrimSpace(source("put", "-t", "c", "--pri", "7", state))
+		for _, command := range []string{"reserve-job " + id, fmt.Sprintf("checkpoint %s %d\r\nof %s\x00", id, len(state)+4, state), fmt.Sprintf(end, id)} {
+			if err := conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error {
+				if r.Word == client.NotFound {
+					t.Errorf("%q is answered %q", command, r.Line)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "jobs")
+	if err := os.WriteFile(file, []byte(source("export")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target("import", file)
+	for line := range strings.Lines(target("export")) {
+		var j job
+		if err := json.Unmarshal([]byte(line), &j); err != nil {
+			t.Fatal(err)
+		}
+		if string(j.Checkpoint) != "of "+*j.Body+"\x00" || j.State != *j.Body || j.Priority != 7 || j.State == "delayed" && j.Left < 3_000_000 {
+			t.Errorf("imported: %s", line)
+		}
+	}
+	if n := strings.Count(target("export"), "\n"); n != 3 {
+		t.Errorf("%d jobs were imported", n)
+	}
+}

@@ -177,18 +177,41 @@ func (e *exporter) writeFound(jobs []*job) error {
 	for len(jobs) > 0 {
 		some := jobs[:min(len(jobs), 50)]
 		jobs = jobs[len(some):]
+		var there []*job
 		err := e.pipeline("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
 			if r.Word != client.Found {
 				return nil // gone meanwhile
 			}
 			some[i].setBody(r.Body)
-			return e.writeJob(some[i])
+			there = append(there, some[i])
+			return nil
 		})
+		if err == nil {
+			err = e.fetchCheckpoints(there)
+		}
+		for _, j := range there {
+			if err == nil {
+				err = e.writeJob(j)
+			}
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fetchCheckpoints adds their checkpoints to the jobs that have one.
+func (e *exporter) fetchCheckpoints(jobs []*job) error {
+	some := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.CheckpointBytes == 0 })
+	return e.pipeline("fetching checkpoints", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "get-checkpoint %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
+		if r.Word == client.OK {
+			some[i].Checkpoint = r.Body
+		} else if r.Word != client.NotFound { // else it is gone meanwhile
+			return replyError("fetching a checkpoint", r)
+		}
+		return nil
+	})
 }
 
 func (e *exporter) writeJob(j *job) error {

@@ -22,7 +22,7 @@ func importCommand() *cli.Command {
 		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put jobs from the output of export, read from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker can reserve them meanwhile. All keep the reason of the last failure, and when it was. Batches begin anew, without what was done before, and open: " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile; so are those with a checkpoint, which is saved then. All keep the reason of the last failure, and when it was, and their checkpoints. Batches begin anew, without what was done before, and open: " +
 			"seal them with redstalk batch seal. Lines are checked one by one as they are read: import stops at the " +
 			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
@@ -39,6 +39,7 @@ type importer struct {
 	groups, batches bool // the server has groups, batches,
 	tags            bool // put-tags,
 	copies          bool // and those of copies
+	checkpoints     bool // jobs have checkpoints
 	lines           int  // lines read
 	less            int  // jobs without tags that they had
 	letters         int  // dead letters, which are ordinary jobs now
@@ -63,6 +64,9 @@ func importJobs(t *task) error {
 		return err
 	}
 	if m.batches, err = t.supports("batches"); err != nil {
+		return err
+	}
+	if m.checkpoints, err = t.supports("checkpoint"); err != nil {
 		return err
 	}
 	m.bar = startNotes(t, "importing", size, func() string { return nounFor(m.put, "job") })
@@ -206,10 +210,16 @@ func (m *importer) read(line []byte) (*entry, error) {
 		tags = nil
 		m.less++
 	}
+	if len(j.Checkpoint) > protocol.MaxCheckpoint {
+		return nil, fmt.Errorf("checkpoint has %d bytes, and the most is %d", len(j.Checkpoint), protocol.MaxCheckpoint)
+	}
+	if !m.checkpoints || j.waitsForBatch() {
+		j.Checkpoint = nil
+	}
 	if m.copies && protocol.ValidReason(j.Reason) {
 		tags = append(tags, reasonTags(j.Reason, j.Failed)...)
 	}
-	if j.At > 0 && j.State == "delayed" && m.tags && !j.waitsForBatch() {
+	if j.At > 0 && j.State == "delayed" && m.tags && !j.waitsForBatch() && len(j.Checkpoint) == 0 {
 		tags = append(tags, fmt.Sprintf("at:%d", j.At))
 	}
 	return &entry{j, body, tags}, nil
@@ -230,23 +240,26 @@ func reasonTags(reason string, failed int64) (tags []string) {
 	return tags
 }
 
-// untilBuried is the delay of a job that is buried as soon as it is put.
-const untilBuried = time.Hour
+// untilHeld is the delay of a job that is reserved as soon as it is put, to be buried or to get its checkpoint.
+const untilHeld = time.Hour
+
+// isHeld reports whether the job is reserved as soon as it is put.
+func (e *entry) isHeld() bool { return e.State == "buried" || len(e.Checkpoint) > 0 }
 
 func (e *entry) appendPut(out []byte, now time.Time) []byte {
 	delay := time.Duration(0)
 	switch {
 	case e.waitsForBatch():
 		delay = time.Duration(e.Delay) * time.Second
+	case e.isHeld():
+		delay = untilHeld
 	case e.State == "delayed":
 		delay = delayAt(e.At, now)
-	case e.State == "buried":
-		delay = untilBuried
 	}
 	return appendPut(out, e.Priority, delay, int64(e.TTR), e.bytes, e.tags)
 }
 
-// putAll puts jobs of one tube, and then buries those with the state buried.
+// putAll puts jobs of one tube, then buries those with the state buried, and gives others their checkpoints.
 func (m *importer) putAll(jobs []*entry) error {
 	if jobs[0].job == nil {
 		m.put += len(jobs)
@@ -255,7 +268,7 @@ func (m *importer) putAll(jobs []*entry) error {
 	if err := m.use(jobs[0].Tube); err != nil {
 		return err
 	}
-	now, buried, first := time.Now(), []*job{}, m.put
+	now, held, first := time.Now(), []*entry{}, m.put
 	real := jobs[:0:0]
 	for _, e := range jobs {
 		if e.job != nil {
@@ -271,13 +284,14 @@ func (m *importer) putAll(jobs []*entry) error {
 		}
 		if m.put++; len(r.Rest) > 0 {
 			m.infof("redstalk: tube %[2]s already has a job with the key %[1]s; it was not changed", real[i].Key, real[i].Tube)
-		} else if real[i].State == "buried" {
-			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority, Reason: m.keptReason(real[i].job)})
+		} else if real[i].isHeld() {
+			real[i].ID = r.ID
+			held = append(held, real[i])
 		}
 		return nil
 	})
-	if buryErr := m.bury(buried); err == nil {
-		err = buryErr
+	if holdErr := m.hold(held, now); err == nil {
+		err = holdErr
 	}
 	if err == nil {
 		m.put = first + len(jobs)
@@ -297,18 +311,32 @@ func (m *importer) keptReason(j *job) string {
 	return j.Reason
 }
 
-// bury reserves jobs by id and buries them.
-func (m *importer) bury(jobs []*job) error {
-	commands := func(out []byte, i int) []byte {
-		j := jobs[i/2]
-		if i%2 == 0 {
-			return client.AppendReserveJob(out, j.ID)
-		}
-		return fmt.Appendf(out, "bury %d %d%s\r\n", j.ID, j.Priority, reasonWord(j.Reason))
+// hold reserves jobs by their new ids, gives them their checkpoints, and buries them or puts them back.
+func (m *importer) hold(jobs []*entry, now time.Time) error {
+	type step struct {
+		of      *entry
+		command []byte
+		want    string // the reply; "": any
 	}
-	return m.pipeline("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
-		if i%2 == 1 && string(r.Line) != "BURIED" {
-			return replyError(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
+	var steps []step
+	for _, e := range jobs {
+		steps = append(steps, step{e, client.AppendReserveJob(nil, e.ID), ""})
+		if n := len(e.Checkpoint); n > 0 {
+			steps = append(steps, step{e, fmt.Appendf(nil, "checkpoint %d %d\r\n%s\r\n", e.ID, n, e.Checkpoint), "SAVED"})
+		}
+		if e.State == "buried" {
+			steps = append(steps, step{e, fmt.Appendf(nil, "bury %d %d%s\r\n", e.ID, e.Priority, reasonWord(m.keptReason(e.job))), "BURIED"})
+			continue
+		}
+		delay := time.Duration(0)
+		if e.State == "delayed" {
+			delay = delayAt(e.At, now)
+		}
+		steps = append(steps, step{e, fmt.Appendf(nil, "release %d %d %d failure:no\r\n", e.ID, e.Priority, wholeSeconds(delay)), "RELEASED"})
+	}
+	return m.pipeline("importing jobs", len(steps), func(out []byte, i int) []byte { return append(out, steps[i].command...) }, func(i int, r *client.Reply) error {
+		if s := steps[i]; s.want != "" && string(r.Line) != s.want {
+			return replyError(fmt.Sprintf("importing job %d, which is delayed now", s.of.ID), r)
 		}
 		return nil
 	})

@@ -60,6 +60,7 @@ type job struct {
 
 	Progress        string `json:"progress,omitempty"`         // of its worker
 	CheckpointBytes int    `json:"checkpoint_bytes,omitempty"` // size of what its worker has saved for the next one
+	Checkpoint      []byte `json:"checkpoint,omitempty"`       // the same itself, of exported jobs
 
 	Attempts []attempt `json:"attempts,omitempty"`     // its last deliveries that have failed, the newest first; import ignores them
 	FirstPut int64     `json:"first_put_ms,omitempty"` // of a dead letter: when the first of these jobs was put, milliseconds since 1970; import ignores it

@@ -73,14 +73,8 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.addTallies(now, op)
 	case storage.ReadTallies:
 		return e.readTallies(now, op, p)
-	case storage.PeekKey:
-		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
-	case storage.GetCheckpoint:
-		e.getCheckpoint(b, op)
-	case storage.Peek:
-		e.answerJob(b, op, e.machine.Find(op.ID))
-	case storage.PeekHead:
-		e.answerJob(b, op, e.machine.Head(op.Tube, op.State))
+	case storage.Peek, storage.PeekKey, storage.PeekHead, storage.GetCheckpoint:
+		e.peek(b, op)
 	case storage.JobStats, storage.TubeStats, storage.Stats:
 		e.readStats(now, op)
 	default:
@@ -89,6 +83,20 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		}
 	}
 	return true
+}
+
+// peek carries out an operation that reads a job, or its checkpoint.
+func (e *Engine) peek(b *storage.Batch, op *storage.Op) {
+	switch op.Kind {
+	case storage.Peek:
+		e.answerJob(b, op, e.machine.Find(op.ID))
+	case storage.PeekKey:
+		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
+	case storage.PeekHead:
+		e.answerJob(b, op, e.machine.Head(op.Tube, op.State))
+	default:
+		e.getCheckpoint(b, op)
+	}
 }
 
 // move carries out a Move. It returns false if it has to wait for the body of the job: a job whose
