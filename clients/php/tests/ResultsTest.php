@@ -99,10 +99,21 @@ final class ResultsTest extends TestCase
         self::assertThrows(UnsupportedException::class, fn () => $old->put('t', 'x', new PutOptions(keep: 60)));
     }
 
-    /** A worker and who waits for its results miss none while the server is killed. */
-    public function testServerKilled(): void
+    /** @return iterable<string, array{string}> */
+    public static function lasting(): iterable
     {
-        $server = Server::start('embedded');
+        yield 'embedded' => ['embedded'];
+        yield 'redis' => ['redis'];
+    }
+
+    /**
+     * A worker and who waits for its results miss none while the server is killed.
+     *
+     * @dataProvider lasting
+     */
+    public function testServerKilled(string $engine): void
+    {
+        $server = Server::start($engine);
         $client = new Client($server->address(), timeout: 30);
         $many = (int) (getenv('RESULTS') ?: 2000);
         $jobs = (function () use ($many) {

@@ -16,12 +16,14 @@ from tests import server
 class ResultsTest(unittest.TestCase):
     def test_none_is_missed(self) -> None:
         jobs = int(os.environ.get("RESULTS", 2000))
-        self.check(jobs, [jobs // 4, jobs // 2])
+        for engine in ("embedded", "redis"):
+            with self.subTest(engine):
+                self.check(engine, jobs, [jobs // 4, jobs // 2])
 
     def test_without_kills(self) -> None:
-        self.check(1000, [])
+        self.check("embedded", 1000, [])
 
-    def check(self, jobs: int, kills: list[int]) -> None:
+    def check(self, engine: str, jobs: int, kills: list[int]) -> None:
         """Put jobs and wait for all results. The server is killed when so many have been handled."""
         finished = itertools.count(1)
         reached = {count: threading.Event() for count in kills}
@@ -31,7 +33,7 @@ class ResultsTest(unittest.TestCase):
                 event.set()
             return int(job.body) ** 2
 
-        with server.start("embedded") as s, redstalk.Client(s.address, wait=30) as c:
+        with server.start(engine) as s, redstalk.Client(s.address, wait=30) as c:
             ids = put(s.address, jobs)
             worker = redstalk.Worker(s.address, ["results"], 20, wait=30)
             serving = threading.Thread(target=worker.run, args=(handle, ()), daemon=True)

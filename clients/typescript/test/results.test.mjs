@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { ClosedError, NotFoundError, NotKeptError, Queue, TimedOutError, UnrecoverableError, Worker } from 'redstalk';
-import { directory, serve, serveKind } from './servers.mjs';
+import { directory, serve, serveKind, startRedis } from './servers.mjs';
 
 /** The engines that keep records. */
 const keeping = ['memory', 'embedded'];
@@ -122,22 +122,24 @@ test('waits behind long ones end soon, and use few connections', async t => {
 /** How many jobs: 10,000 take half a minute on a quiet machine. */
 const many = Number(process.env.RESULTS ?? 2000);
 
-test('no result of many jobs is missed while the server is killed', async t => {
-  const store = `embedded:${directory()}`;
-  let { port, stop } = await serve(t, store);
-  let done = 0;
-  const { queue, worker } = pair(t, port, async ({ data }) => { await null; return data * 2; }, { concurrency: 100 });
-  worker.on('error', () => {});
-  const jobs = Array.from({ length: many }, (_, n) => ({ name: 'a', data: n, opts: { jobId: `job-${n}`, keep: '1h', ttr: 5 } }));
-  const waits = queue.addBulk(jobs).then(added => Promise.all(added.map(async job => {
-    assert.equal(await job.waitUntilFinished(queue, 50_000), job.data * 2);
-    done++;
-  })));
-  for (const limit of [1, many * 0.3, many * 0.6]) {
-    while (done < limit) await new Promise(resolve => setTimeout(resolve, 1));
-    await stop();
-    ({ stop } = await serve(t, store, [], port));
-  }
-  await waits;
-  assert.equal(done, many);
-});
+for (const kind of ['embedded', 'redis']) {
+  test(`no result of many jobs is missed while the server is killed, on ${kind}`, async t => {
+    const store = kind === 'redis' ? `redis://127.0.0.1:${(await startRedis(t)).port}/0` : `embedded:${directory()}`;
+    let { port, stop } = await serve(t, store);
+    let done = 0;
+    const { queue, worker } = pair(t, port, async ({ data }) => { await null; return data * 2; }, { concurrency: 100 });
+    worker.on('error', () => {});
+    const jobs = Array.from({ length: many }, (_, n) => ({ name: 'a', data: n, opts: { jobId: `job-${n}`, keep: '1h', ttr: 5 } }));
+    const waits = queue.addBulk(jobs).then(added => Promise.all(added.map(async job => {
+      assert.equal(await job.waitUntilFinished(queue, 50_000), job.data * 2);
+      done++;
+    })));
+    for (const limit of [1, many * 0.3, many * 0.6]) {
+      while (done < limit) await new Promise(resolve => setTimeout(resolve, 1));
+      await stop();
+      ({ stop } = await serve(t, store, [], port));
+    }
+    await waits;
+    assert.equal(done, many);
+  });
+}
