@@ -22,7 +22,7 @@ func importCommand() *cli.Command {
 		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put jobs from the output of export, read from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker can reserve them meanwhile; so are those with a checkpoint, which is saved then. All keep the reason of the last failure, and when it was, and their checkpoints. Batches begin anew, without what was done before, and open: " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile; so are those with a checkpoint, which is saved then. All keep the reason of the last failure, and when it was. Batches begin anew, without what was done before, and open: " +
 			"seal them with redstalk batch seal. Lines are checked one by one as they are read: import stops at the " +
 			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
