@@ -6,6 +6,7 @@
 //   - shape_test.go: the length of functions.
 //   - names_test.go: the names in doc.go files, comments, pages and the Makefile.
 //   - words_test.go: words that must not come back.
-//   - docs_test.go: the README and the pages. follow_test.go does what their reader does.
+//   - docs_test.go: the README and the pages. follow_test.go does what their reader does,
+//     and longjobs_test.go what the one of docs/long-jobs.md does.
 //   - release_test.go: versions, and the renaming of the module.
 package checks

@@ -24,9 +24,7 @@ func TestInspect(t *testing.T) {
 				testPolicies(t, c)
 				testGroups(t, c)
 				testSchedules(t, c)
-				if on.Name == "memory" || on.Name == "embedded" {
-					testCheckpoints(t, c)
-				}
+				testCheckpoints(t, c)
 			} else {
 				_, err := inspect.New(c).Flush(t.Context(), "a", "")
 				wantUnsupported(t, err, "flush-tube")

@@ -30,8 +30,8 @@ type config struct{ provider trace.TracerProvider }
 func Provider(p trace.TracerProvider) Option { return func(c *config) { c.provider = p } }
 
 // Middleware makes a span for each job, from the call of the handler to its return. It is named "process TUBE", and its attributes
-// are those of the semantic conventions for messaging. The error of a handler is its status; [worker.Snooze] and
-// [worker.Skip] are errors as well. If the job was put with [Trace], the span continues that trace.
+// are those of the semantic conventions for messaging. The error of a handler is its status; [worker.Snooze],
+// [worker.Skip] and [worker.ErrNotFinished] are errors as well. If the job was put with [Trace], the span continues that trace.
 func Middleware(opts ...Option) worker.Middleware {
 	c := config{provider: otel.GetTracerProvider()}
 	for _, opt := range opts {

@@ -56,7 +56,7 @@ func (j *Job) LastCheckpoint(v any) (found bool, err error) {
 const betweenProgress = time.Second
 
 // Progress says how far the job is, for whoever watches it: "4711/10000", "47%", or any text of up to 256 bytes. Call it as often as you like: it never
-// waits, and the last text is sent about once a second. It ends with the delivery.
+// waits, and the last text is sent about once a second, and when the handler fails. It is shown until the next delivery.
 func (j *Job) Progress(text string) {
 	l := j.lease
 	l.mu.Lock()
@@ -64,6 +64,15 @@ func (j *Job) Progress(text string) {
 	l.progress = &text
 	if !l.settled && !l.beating && l.ttr != 0 && !errors.Is(context.Cause(l.ctx), ErrLeaseLost) {
 		l.timer.Reset(max(l.rest(nil), 1))
+	}
+}
+
+// sendProgress sends the progress that is left of a job that is not done.
+func (l *lease) sendProgress() {
+	if l.unsent() != nil {
+		ctx, stop := context.WithTimeout(l.run.ended, time.Second)
+		defer stop()
+		_ = l.touch(ctx) // settling the job shows what is wrong
 	}
 }
 

@@ -1,11 +1,13 @@
 package worker_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,8 +21,8 @@ import (
 // onCheckpoints runs a test with a client on each kind of server that saves checkpoints.
 func onCheckpoints(t *testing.T, test func(t *testing.T, c *client.Client, on *testserver.Cluster)) {
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
-		if on.Name != "memory" && on.Name != "embedded" {
-			t.Skip("no checkpoints")
+		if !on.Leases() {
+			t.Skip("beanstalkd has no checkpoints")
 		}
 		test(t, c, on)
 	})
@@ -178,6 +180,60 @@ func TestCheckpointOfDeadServer(t *testing.T) {
 	}
 }
 
+// TestKilledWorker: another worker goes on from the last checkpoint of a process that was killed.
+func TestKilledWorker(t *testing.T) {
+	if addr := os.Getenv("REDSTALK_KILLED_WORKER"); addr != "" {
+		countForever(t, addr)
+	}
+	on := testserver.Embedded(t)
+	c := client.New(on.Addr())
+	t.Cleanup(func() { c.Close() })
+	id := put(t, c, "killed", "x", client.TTR(time.Second))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	process := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledWorker$")
+	process.Env = append(os.Environ(), "REDSTALK_KILLED_WORKER="+on.Addr())
+	out, err := process.StdoutPipe()
+	if err == nil {
+		err = process.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := place{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		fmt.Sscanf(lines.Text(), "saved %d", &saved.Row)
+		if saved.Row == 100 {
+			process.Process.Kill()
+		}
+	}
+	process.Wait()
+	next := make(chan place, 1)
+	start(t, c, worker.Config{}, handle("killed", func(ctx context.Context, job *worker.Job) (err error) {
+		var at place
+		_, err = job.LastCheckpoint(&at)
+		next <- at
+		return err
+	}))
+	if at := receive(t, next, "the job again"); saved.Row < 100 || at.Row != saved.Row && at.Row != saved.Row+1 {
+		t.Errorf("from row %d, after %d was saved", at.Row, saved.Row)
+	}
+	awaitState(t, c, id, "")
+}
+
+// countForever is the worker that is killed.
+func countForever(t *testing.T, addr string) {
+	err := worker.New(client.New(addr), worker.Config{}).Run(context.Background(), handle("killed", func(ctx context.Context, job *worker.Job) error {
+		for n := 1; ; n++ {
+			if err := job.Checkpoint(ctx, place{n}); err != nil {
+				return err
+			}
+			fmt.Println("saved", n)
+		}
+	}))
+	t.Fatal(err)
+}
+
 // TestProgress: the last text is shown a second after the one before, however many there are in between.
 func TestProgress(t *testing.T) {
 	onCheckpoints(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
@@ -192,14 +248,17 @@ func TestProgress(t *testing.T) {
 			}
 			job.Progress("10000/10000 \"rows\"")
 			<-finish
-			return nil
+			job.Progress("failed at the end")
+			return errors.New("failed")
 		}))
 		awaitProgress(t, c, id, "10000/10000 \"rows\"")
 		if took := time.Since(begin); took < time.Second {
 			t.Errorf("two texts were sent within %v", took)
 		}
 		close(finish)
-		awaitState(t, c, id, "")
+		if s := awaitState(t, c, id, "delayed"); s.Progress != "failed at the end" {
+			t.Errorf("a job that has failed shows %q", s.Progress)
+		}
 	})
 }
 

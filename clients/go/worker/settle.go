@@ -22,6 +22,7 @@ func (r *run) settle(job *Job, result error) {
 		return
 	}
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
+	l.sendProgress()
 	switch skip, snooze, unfinished := meaning(result); {
 	case errors.Is(cause, ErrDeleted):
 		log.Info("job deleted before its handler returned")

@@ -86,7 +86,7 @@ class InternalError(BeanstalkdError):
 
 
 class JobTooBigError(BeanstalkdError):
-    """The body exceeds the largest size that the server accepts."""
+    """The body, a result or a checkpoint exceeds the largest size that the server accepts."""
 
 
 class NotFoundError(BeanstalkdError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import math
@@ -134,12 +135,19 @@ class WorkerJob:
     def progress(self, text: str) -> None:
         """Say how far the job is, for whoever watches it: "4711/10000", "47%", or any text of up to 256 bytes.
 
-        Call it as often as you like: it never waits, and the last text is sent about once a second. It ends with the delivery.
+        Call it as often as you like: it never waits, and the last text is sent about once a second, and when the handler fails. It is shown
+        until the next delivery.
         """
         with self._lock:
             self._progress = str(text)
         if self._beats:
             self._beats.hasten(self, self._shown + _BETWEEN_PROGRESS)
+
+    def send_progress(self) -> None:
+        """Send the progress that is left, before the delivery ends."""
+        if self._progress is not None:
+            with contextlib.suppress(Error):
+                self.touch()
 
     def checkpoint(self, value: Any) -> None:
         """Save a value as JSON, up to 64 KiB, for the next delivery of the job if this one does not end it; None removes it.

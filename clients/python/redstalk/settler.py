@@ -60,6 +60,8 @@ class Settler:
         if job.cause == "lost":
             how = "it has not failed" if error is None else named(error)
             return report(logging.WARNING, "job %d was lost before its handler returned: %s", job.id, how)
+        if error is not None:
+            job.send_progress()
         try:
             do = self._result(job, error, value)
         except BaseException as fault:  # of a class of the user

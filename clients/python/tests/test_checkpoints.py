@@ -155,6 +155,8 @@ class MemoryTest(unittest.TestCase):
                 job.progress(f"{n}/10000")
             job.progress("10000/10000")
             finish.wait(20)
+            job.progress("failed at the end")
+            raise ValueError
 
         def shown() -> Any:
             return self.client.stats_job(id).get("progress")
@@ -163,8 +165,10 @@ class MemoryTest(unittest.TestCase):
         id = self.client.put("x")
         self.worker(handle)
         self.until(lambda: shown() == "10000/10000")
-        finish.set()
         self.assertGreater(time.monotonic() - began, 1)  # two texts were sent
+        finish.set()
+        self.until(lambda: self.client.stats_job(id)["state"] == "delayed")
+        self.assertEqual(shown(), "failed at the end")
 
     def test_stop(self) -> None:
         started = threading.Semaphore(0)
@@ -239,6 +243,10 @@ def count() -> None:
 
 class EmbeddedTest(MemoryTest):
     engine = "embedded"
+
+
+class RedisTest(MemoryTest):
+    engine = "redis"
 
 
 class BeanstalkdTest(unittest.TestCase):
