@@ -171,6 +171,24 @@ final class Client
     }
 
     /**
+     * Saves up to 64 KiB for the next delivery of a job that this client has reserved without a lease; nothing removes it. Job::checkpoint does that for any job.
+     *
+     * @throws RedstalkException NotFound, JobTooBig, OutOfMemory, Unsupported
+     */
+    public function checkpoint(int $id, string $value): void
+    {
+        $this->exec(new Command("checkpoint $id " . strlen($value), $value, needs: 'checkpoint'))->expect('checkpoint', 'SAVED');
+    }
+
+    /** Returns the last checkpoint of a job, whoever has it; null if there is none. */
+    public function getCheckpoint(int $id): ?string
+    {
+        $reply = $this->exec(Command::query("get-checkpoint $id", 'checkpoint'));
+
+        return $reply->word === 'NOT_FOUND' ? null : $reply->expect('get-checkpoint', 'OK')->body;
+    }
+
+    /**
      * Waits until a job that was put with keep has ended. It goes on when a connection is lost.
      *
      * @param int $seconds 0 only asks

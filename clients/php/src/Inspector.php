@@ -113,16 +113,16 @@ final class Inspector
         $this->do(new Command('delete-key ' . Text::tube($tube) . ' ' . Text::value($key), needs: 'put-tags'), 'DELETED');
     }
 
-    /** Makes up to $count buried jobs of a tube ready, or delayed ones if none is buried. Returns how many. */
-    public function kick(string $tube, int $count): int
+    /** Makes up to $count buried jobs of a tube ready, or delayed ones if none is buried. Returns how many. They lose their checkpoints unless these are kept. */
+    public function kick(string $tube, int $count, bool $keepCheckpoint = false): int
     {
-        return $this->count(new Command("kick $count", tube: Text::tube($tube)), 'KICKED');
+        return $this->count($this->again("kick $count", $keepCheckpoint, tube: Text::tube($tube)), 'KICKED');
     }
 
-    /** Makes a buried or delayed job ready. */
-    public function kickJob(int $id): void
+    /** Makes a buried or delayed job ready. It loses its checkpoint unless that is kept. */
+    public function kickJob(int $id, bool $keepCheckpoint = false): void
     {
-        $this->do(new Command("kick-job $id"), 'KICKED');
+        $this->do($this->again("kick-job $id", $keepCheckpoint), 'KICKED');
     }
 
     /** Makes reserves from a tube wait so long; 0 ends that. */
@@ -131,10 +131,10 @@ final class Inspector
         $this->do(new Command('pause-tube ' . Text::tube($tube) . " $seconds", repeat: true), 'PAUSED');
     }
 
-    /** Sends a dead letter back to its tube, with a new id, or kicks a buried job. */
-    public function replay(int $id): void
+    /** Sends a dead letter back to its tube, with a new id, or kicks a buried job. It loses its checkpoint unless that is kept. */
+    public function replay(int $id, bool $keepCheckpoint = false): void
     {
-        $this->do(new Command("replay-job $id", needs: 'replay'), 'REPLAYED');
+        $this->do($this->again("replay-job $id", $keepCheckpoint, 'replay'), 'REPLAYED');
     }
 
     /** Makes a ready or delayed job due after some time. */
@@ -255,6 +255,11 @@ final class Inspector
     public function drain(bool $on = true): void
     {
         $this->do(new Command($on ? 'drain' : 'undrain', needs: 'drain', repeat: true), $on ? 'DRAINING' : 'NOT_DRAINING');
+    }
+
+    private function again(string $line, bool $keepCheckpoint, string $needs = '', string $tube = ''): Command
+    {
+        return new Command($keepCheckpoint ? "$line keep-checkpoint" : $line, tube: $tube, needs: $keepCheckpoint ? 'checkpoint' : $needs);
     }
 
     private function do(Command $command, string $word): Reply

@@ -28,6 +28,9 @@ final class Job
 {
     private ?JobStats $stats = null;
 
+    /** The last checkpoint as JSON; empty if there is none, null if that was not asked yet. */
+    private ?string $saved = null;
+
     /**
      * @internal
      *
@@ -60,15 +63,51 @@ final class Job
      */
     public function finish(mixed $result = null): void
     {
-        if ($result === null || !$this->isFinished(self::text($result))) {
+        if ($result === null || !$this->isFinished(is_string($result) ? $result : self::json($result))) {
             $this->delete();
         }
     }
 
-    /** Starts the TTR again. */
-    public function touch(): void
+    /**
+     * Starts the TTR again.
+     *
+     * @param ?string $progress how far the job is, in at most 256 bytes: stats() and lists show it until the job is reserved again
+     * @throws UnsupportedException if the server cannot show a progress
+     */
+    public function touch(?string $progress = null): void
     {
-        $this->settle('touch', '', 'TOUCHED');
+        $tag = $progress === null ? '' : ' progress:' . Text::quote($progress);
+        $this->send('touch', $tag, needs: $progress === null ? '' : 'progress')->expect('touch', 'TOUCHED');
+    }
+
+    /**
+     * Saves a value as JSON, at most 64 KiB, instead of the one before, and starts the TTR again; null removes it. The next delivery begins with it, also if
+     * this process or the server is killed now.
+     *
+     * @throws JobTooBigException then the one before is still there, as after an OutOfMemoryException
+     * @throws InvalidArgumentException if it is no JSON
+     * @throws UnsupportedException if the server has no checkpoints
+     */
+    public function checkpoint(mixed $value): void
+    {
+        $text = $value === null ? '' : self::json($value);
+        $this->send('checkpoint', ' ' . strlen($text), needs: 'checkpoint', body: $text)->expect('checkpoint', 'SAVED');
+        $this->saved = $text;
+    }
+
+    /**
+     * Returns what was saved last, in this delivery or one before, with objects as arrays; null if there is nothing.
+     *
+     * @throws InvalidArgumentException if it is no JSON, as another client can save it
+     */
+    public function lastCheckpoint(): mixed
+    {
+        $this->saved ??= $this->readCheckpoint();
+        try {
+            return $this->saved === '' ? null : json_decode($this->saved, true, flags: JSON_THROW_ON_ERROR);
+        } catch (\JsonException $e) {
+            throw new InvalidArgumentException("the checkpoint of job $this->id is no JSON", previous: $e);
+        }
     }
 
     /**
@@ -88,7 +127,7 @@ final class Job
         $this->settle('bury', ' ' . $this->stats()->priority, 'BURIED', $this->reason($reason));
     }
 
-    /** Makes the job ready again at once. With redstalk that is no failure, and the delivery does not count. */
+    /** Makes the job ready again at once, since it is not finished. With redstalk that is no failure, and the delivery does not count. */
     public function giveBack(): void
     {
         $this->settle('release', sprintf(' %d 0', $this->stats()->priority), 'RELEASED', ' failure:no');
@@ -112,11 +151,23 @@ final class Job
         return $text === '' ? '' : ' reason:' . Text::quote(Text::reason($text));
     }
 
-    private static function text(mixed $result): string
+    private static function json(mixed $value): string
     {
-        $text = is_string($result) ? $result : json_encode($result, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
+        $text = json_encode($value, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
 
-        return $text === false ? throw new InvalidArgumentException('the result is no JSON: ' . json_last_error_msg()) : $text;
+        return $text === false ? throw new InvalidArgumentException('the value is no JSON: ' . json_last_error_msg()) : $text;
+    }
+
+    /** Returns the checkpoint that came with the job, or asks for it if it is too long for that. It can be missing only if the job has gone. */
+    private function readCheckpoint(): string
+    {
+        $stats = $this->stats();
+
+        return match (true) {
+            isset($stats->all['checkpoint']) => base64_decode($stats->all['checkpoint']),
+            $stats->checkpointBytes === 0 => '',
+            default => $this->client->getCheckpoint($this->id) ?? throw new NotFoundException("job $this->id is no longer reserved"),
+        };
     }
 
     /** Finishes the job. Returns false if no record of it is kept, or the server keeps none; then nothing has happened. */

@@ -31,6 +31,10 @@ final class JobStats
     /** Why it last failed. */
     public readonly ?string $reason;
     public readonly ?\DateTimeImmutable $failedAt;
+    /** How far its worker has said it is; null if it has not, or the job was reserved again. */
+    public readonly ?string $progress;
+    /** The length of its last checkpoint. */
+    public readonly int $checkpointBytes;
 
     /**
      * @internal
@@ -54,6 +58,8 @@ final class JobStats
         $this->meta = $all['meta'] ?? [];
         $this->trace = self::text($all['trace'] ?? '');
         $this->reason = self::text($all['reason'] ?? '');
+        $this->progress = self::text($all['progress'] ?? '');
+        $this->checkpointBytes = $all['checkpoint-bytes'] ?? 0;
         $ms = $all['failed-ms'] ?? 0;
         $this->failedAt = $ms ? new \DateTimeImmutable(sprintf('@%d.%03d', intdiv($ms, 1000), $ms % 1000)) : null;
     }

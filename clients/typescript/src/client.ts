@@ -1,5 +1,5 @@
 import { Batch, batchStats, BatchStats, listBatches } from './batch.js';
-import { Commands, Job, job, outcomeTags, receipt, ReleaseOptions } from './commands.js';
+import { checkpoints, Commands, Job, job, KickOptions, kickWord, outcomeTags, receipt, ReleaseOptions, TouchOptions, touchTags } from './commands.js';
 import { End, EndedJob, need as results, toEndedJob, Waits } from './ended.js';
 import type { ConnectionOptions } from './options.js';
 import type { Need, Receipt } from './put.js';
@@ -96,8 +96,27 @@ export class Client extends Commands {
     return toEndedJob(parseStats((await this.read(`stats-ended ${whole(id, 'id')}`, 'OK', results)).body));
   }
 
-  async touchLease(id: string, token: string): Promise<void> {
-    await this.read(`touch-lease ${whole(id, 'id')} ${whole(token, 'lease')}`, 'TOUCHED', lease);
+  async touchLease(id: string, token: string, options: TouchOptions = {}): Promise<void> {
+    const [tags, needs] = touchTags(options);
+    const line = `touch-lease ${whole(id, 'id')} ${whole(token, 'lease')}${tags}`;
+    await this.connection.send({ line, ok: ['TOUCHED'], needs: [lease, ...needs], safe: true });
+  }
+
+  /** Saves up to 64 KiB for the next delivery of a job that this connection holds, instead of what was saved before, and restarts its TTR. Empty removes it. */
+  async checkpoint(id: string, value: string | Uint8Array): Promise<void> {
+    const body = Buffer.from(value);
+    await this.run(`checkpoint ${whole(id, 'id')} ${body.length}`, 'SAVED', checkpoints, { body, safe: true });
+  }
+
+  /** The same for a job that was reserved with a lease. */
+  async checkpointLease(id: string, token: string, value: string | Uint8Array): Promise<void> {
+    const body = Buffer.from(value);
+    await this.run(`checkpoint-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${body.length}`, 'SAVED', checkpoints, { body, safe: true });
+  }
+
+  /** The last checkpoint of a job, or throws NotFoundError. */
+  async getCheckpoint(id: string): Promise<Buffer> {
+    return (await this.read(`get-checkpoint ${whole(id, 'id')}`, 'OK', checkpoints)).body!;
   }
 
   async releaseLease(id: string, token: string, options: ReleaseOptions = {}): Promise<void> {
@@ -184,8 +203,9 @@ export class Client extends Commands {
   }
 
   /** Gives a job another chance that has failed for good. */
-  async replayJob(id: string): Promise<void> {
-    await this.run(`replay-job ${whole(id, 'id')}`, 'REPLAYED', ['replay', 'replay-job']);
+  async replayJob(id: string, options: KickOptions = {}): Promise<void> {
+    const [end, needs] = kickWord(options);
+    await this.connection.send({ line: `replay-job ${whole(id, 'id')}${end}`, ok: ['REPLAYED'], needs: [['replay', 'replay-job'], ...needs] });
   }
 
   /** A batch: a set of jobs after which other jobs run. Nothing is sent. */

@@ -33,6 +33,21 @@ export interface JobInfo {
   meta?: Record<string, string>;
   trace?: string;
   reason?: string;
+  /** The length of the last checkpoint, and itself in base64. If only the length is there, ask with getCheckpoint. */
+  'checkpoint-bytes'?: number;
+  checkpoint?: string;
+}
+
+/** Options of a touch. */
+export interface TouchOptions {
+  /** How far the job is: at most 256 bytes, which the server shows until the job is reserved again. */
+  progress?: string;
+}
+
+/** Options of what makes a job begin anew. */
+export interface KickOptions {
+  /** The job begins with its last checkpoint. Without, that is dropped. */
+  keepCheckpoint?: boolean;
 }
 
 /** Options of a release. Delay in whole seconds; the other ones need a redstalk. */
@@ -128,8 +143,9 @@ export class Commands {
   }
 
   /** Restarts the TTR of a reserved job. */
-  async touch(id: string): Promise<void> {
-    await this.read(`touch ${whole(id, 'id')}`, 'TOUCHED');
+  async touch(id: string, options: TouchOptions = {}): Promise<void> {
+    const [tags, needs] = touchTags(options);
+    await this.connection.send({ line: `touch ${whole(id, 'id')}${tags}`, ok: ['TOUCHED'], needs, safe: true });
   }
 
   /** Watches a tube, and resolves to the number of watched tubes. A weight from 1 to 1,000 needs a redstalk. */
@@ -149,14 +165,15 @@ export class Commands {
   }
 
   /** Makes up to so many buried jobs of the used tube ready, or else delayed ones; resolves to their number. */
-  async kick(bound: number): Promise<number> {
-    const line = `kick ${whole(bound, 'bound')}`;
-    const { words } = await this.connection.send({ line, ok: ['KICKED'], tube: this.used });
+  async kick(bound: number, options: KickOptions = {}): Promise<number> {
+    const [end, needs] = kickWord(options);
+    const { words } = await this.connection.send({ line: `kick ${whole(bound, 'bound')}${end}`, ok: ['KICKED'], tube: this.used, needs });
     return Number(words[1]);
   }
 
-  async kickJob(id: string): Promise<void> {
-    await this.run(`kick-job ${whole(id, 'id')}`, 'KICKED');
+  async kickJob(id: string, options: KickOptions = {}): Promise<void> {
+    const [end, needs] = kickWord(options);
+    await this.connection.send({ line: `kick-job ${whole(id, 'id')}${end}`, ok: ['KICKED'], needs });
   }
 
   async peek(id: string): Promise<Job> {
@@ -239,6 +256,18 @@ export function outcomeTags(options: { reason?: string; failure?: boolean }): [s
   let tags = options.reason === undefined ? '' : ` reason:${quote(cut(options.reason, 512))}`;
   if (options.failure === false) tags += ' failure:no';
   return [tags, tags ? [['reason', options.failure === false ? 'a release that is no failure' : 'reasons']] : []];
+}
+
+/** The tags of a touch, and what they need. */
+export function touchTags({ progress }: TouchOptions): [string, Need[]] {
+  return progress === undefined ? ['', []] : [` progress:${quote(progress)}`, [['progress', 'the progress of jobs']]];
+}
+
+export const checkpoints: Need = ['checkpoint', 'checkpoints'];
+
+/** The last word of a kick or replay, and what it needs. */
+export function kickWord({ keepCheckpoint }: KickOptions): [string, Need[]] {
+  return keepCheckpoint ? [' keep-checkpoint', [checkpoints]] : ['', []];
 }
 
 function toJob(reply: Reply): Job {

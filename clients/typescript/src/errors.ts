@@ -69,6 +69,9 @@ export class JobTimeoutError extends RedstalkError {
   }
 }
 
+/** Thrown by a processor: the job is ready again at once, and has not failed. The next attempt begins with the last checkpoint. */
+export class NotFinishedError extends RedstalkError {}
+
 /** Thrown by a processor: the job is buried at once, without another attempt. */
 export class UnrecoverableError extends RedstalkError {}
 

@@ -1,12 +1,13 @@
 export type { AfterJob, Batch, BatchStats } from './batch.js';
 export { Client, type State, type Tags } from './client.js';
-export type { Job as ClientJob, JobInfo, ReleaseOptions } from './commands.js';
+export type { Job as ClientJob, JobInfo, KickOptions, ReleaseOptions, TouchOptions } from './commands.js';
 export type { End, EndedJob, How } from './ended.js';
 export * from './errors.js';
+export type { Job, Progress } from './job.js';
 export type { ConnectionOptions } from './options.js';
 export type { PutOptions, Receipt } from './put.js';
 export { Queue, type JobOptions, type JobTemplate, type QueueOptions, type RepeatOptions } from './queue.js';
 export { QueueJob } from './queuejob.js';
 export type { Schedule, ScheduleOptions } from './schedule.js';
 export type { Duration, Page, Stats } from './text.js';
-export { Worker, type Job, type Processor, type WorkerOptions } from './worker.js';
+export { Worker, type Processor, type WorkerOptions } from './worker.js';

@@ -4,6 +4,8 @@ import { ClosedError, isPassingReply, JobDeletedError, JobLostError, JobTimeoutE
 import { messageOf, toError } from './usercode.js';
 
 const retryPause = 100;
+/** How long a progress waits after the one before, in milliseconds. */
+const progressPause = 1000;
 const longestTimer = 2 ** 31 - 1;
 /** The longest delay that a server accepts, in milliseconds. */
 const longestDelay = (2 ** 32 - 1) * 1000;
@@ -17,7 +19,10 @@ export class Lease {
   static grace = 10_000;
   /** How often the job has failed before. */
   failures = 0;
+  /** The last checkpoint of the job, as text; empty is none. */
+  saved = '';
   private readonly abort = new AbortController();
+  private readonly stopper = new AbortController();
   private ttr = 1000;
   private priority = 1024;
   private retries = false;
@@ -25,6 +30,10 @@ export class Lease {
   /** Until when the job is ours for certain, in milliseconds since 1970. */
   private deadline = 0;
   private timer?: NodeJS.Timeout;
+  /** The progress that was not sent yet, and when the one before was, in milliseconds since 1970. */
+  private news?: string;
+  private reported = 0;
+  private touching = false;
   private limit?: NodeJS.Timeout;
   private ended = false;
 
@@ -35,20 +44,44 @@ export class Lease {
     return this.abort.signal;
   }
 
+  /** Aborted by stop(). */
+  get stopping(): AbortSignal {
+    return this.stopper.signal;
+  }
+
+  /** Tells the processor that the worker closes. */
+  stop(): void {
+    this.stopper.abort();
+  }
+
   /** Learns about the job, and begins to touch it. False if it is no longer held. */
   async begin(): Promise<boolean> {
     const { info } = this.job;
     this.keeps = Boolean(info?.keep);
+    let unread = info?.['checkpoint-bytes'];
     if (info?.ttr !== undefined) this.learn(info.ttr, info.pri ?? 1024, info.failures ?? 0, info.retry);
     else {
       const stats = await this.client.statsJob(this.job.id);
       const failures = stats['failures'] ?? Number(stats['releases']) + Number(stats['timeouts']);
       this.learn(Number(stats['ttr']), Number(stats['pri']), Number(failures), stats['retry']);
+      unread = Number(stats['checkpoint-bytes']);
     }
     this.deadline = this.sent + this.ttr;
     if (Date.now() - this.sent > this.ttr / 3) await this.touch();
     else this.schedule();
+    if (info?.checkpoint) this.saved = Buffer.from(info.checkpoint, 'base64').toString();
+    else if (unread) await this.readCheckpoint();
     return !this.lost;
+  }
+
+  /** Reads the checkpoint, which was too long for the info. It can be missing only if the job is no longer held. */
+  private async readCheckpoint(): Promise<void> {
+    try {
+      this.saved = (await this.client.getCheckpoint(this.job.id)).toString();
+    } catch (error) {
+      if (!(error instanceof NotFoundError)) throw error;
+      await this.notHeld();
+    }
   }
 
   private learn(ttr: number, priority: number, failures: number, retry: unknown): void {
@@ -59,6 +92,8 @@ export class Lease {
   }
 
   private schedule(pause = this.ttr / 3): void {
+    clearTimeout(this.timer);
+    if (this.news !== undefined) pause = Math.min(pause, Math.max(0, this.reported + progressPause - Date.now()));
     if (!this.ended) this.timer = setTimeout(() => void this.touch(), Math.min(pause, longestTimer));
   }
 
@@ -67,18 +102,58 @@ export class Lease {
     if (sent >= this.deadline) return this.lose();
     // A touch without an answer must not outlive the lease.
     const over = setTimeout(() => this.lose(), Math.min(this.deadline - sent, longestTimer));
+    const progress = this.news;
+    this.news = undefined;
+    if (progress !== undefined) this.reported = sent;
+    this.touching = true;
     try {
       const { id, lease } = this.job;
-      await (lease ? this.client.touchLease(id, lease) : this.client.touch(id));
+      await (lease ? this.client.touchLease(id, lease, { progress }) : this.client.touch(id, { progress }));
       this.deadline = sent + this.ttr;
       this.schedule();
     } catch (error) {
-      if (error instanceof NotFoundError) this.lose((await this.isDeleted()) ? new JobDeletedError('the job was deleted') : undefined);
+      if (isPassing(error)) this.news ??= progress;
+      if (error instanceof NotFoundError) await this.notHeld();
       else if (error instanceof ClosedError) this.lose();
       else this.schedule(isPassing(error) ? Math.min(retryPause, this.ttr / 10) : undefined);
     } finally {
+      this.touching = false;
       clearTimeout(over);
     }
+  }
+
+  /** Shows a progress with the next touch: at once, or a second after the one before. Throws if the job is no longer held. */
+  progress(text: string): void {
+    if (this.lost) throw this.signal.reason;
+    const waits = this.touching || this.news !== undefined;
+    this.news = text;
+    if (!waits) this.schedule();
+  }
+
+  /** Sends the last progress before the job is given back. The connection keeps the order, so there is nothing to wait for. */
+  private sendProgress(): void {
+    if (this.news !== undefined && !this.lost) void this.touch();
+  }
+
+  /** Saves what the next attempt begins with. Throws the reason of the signal if the job is no longer held. */
+  async checkpoint(text: string): Promise<void> {
+    if (this.lost) throw this.signal.reason;
+    const { id, lease } = this.job;
+    const sent = Date.now();
+    try {
+      await (lease ? this.client.checkpointLease(id, lease, text) : this.client.checkpoint(id, text));
+    } catch (error) {
+      throw error instanceof NotFoundError ? await this.notHeld() : error;
+    }
+    this.saved = text;
+    this.deadline = Math.max(this.deadline, sent + this.ttr);
+  }
+
+  /** Aborts the signal, since the server says that the job is not held, and resolves to the reason. */
+  private async notHeld(): Promise<JobLostError> {
+    const reason = (await this.isDeleted()) ? new JobDeletedError('the job was deleted') : new JobLostError('the job is no longer held');
+    this.lose(reason);
+    return reason;
   }
 
   private lose(reason = new JobLostError('the job is no longer held')): void {
@@ -145,9 +220,10 @@ export class Lease {
     return this.settle(() => (lease ? this.client.deleteLease(id, lease) : this.client.delete(id)));
   }
 
-  /** Gives the job back, which has not failed. */
-  async giveBack(): Promise<void> {
-    await this.release(0, this.job.lease ? { failure: false } : {});
+  /** Gives the job back, which has not failed. False if it is no longer held. */
+  giveBack(): Promise<boolean> {
+    this.sendProgress();
+    return this.release(0, this.job.lease ? { failure: false } : {});
   }
 
   /**
@@ -155,6 +231,7 @@ export class Lease {
    * fails is reported, and counts as none.
    */
   async fail(error: Error, backoff: Backoff | undefined, report: (fault: unknown) => void): Promise<boolean> {
+    this.sendProgress();
     const reason = this.job.lease ? messageOf(error) : undefined;
     const final = error instanceof UnrecoverableError;
     const wait = final ? -1 : this.retries ? 0 : await this.wait(error, backoff).catch(fault => { report(fault); return -1; });

@@ -1,4 +1,5 @@
 import { Client } from './client.js';
+import type { KickOptions } from './commands.js';
 import { NotFoundError, RedstalkError } from './errors.js';
 import { QueueJob } from './queuejob.js';
 import type { ConnectionOptions } from './options.js';
@@ -127,9 +128,9 @@ export class Queue<T = unknown> {
   }
 
   /** Gives all jobs another chance that have failed for good; resolves to their number. */
-  async retryJobs(): Promise<number> {
+  async retryJobs(options: KickOptions = {}): Promise<number> {
     await this.client.use(this.name);
-    return (await this.getJobCounts()).failed && this.client.kick(1_000_000);
+    return (await this.getJobCounts()).failed && this.client.kick(1_000_000, options);
   }
 
   /** Stops the delivery of jobs, at most for a year. */

@@ -21,6 +21,8 @@ export class ReplyParser {
   private chunks: Buffer[] = [];
   private size = 0;
   private needed = 0;
+  /** The batch of which jobs are missing. */
+  private batch?: { words: string[]; jobs: RawJob[] };
 
   /** Adds bytes, and returns the replies that are complete now. Throws if what came can be no reply. */
   push(chunk: Buffer): Reply[] {
@@ -30,11 +32,9 @@ export class ReplyParser {
     const data = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks);
     const replies: Reply[] = [];
     let at = 0;
-    for (;;) {
-      const next = this.one(data, at);
-      if (!next) break;
-      replies.push(next.reply);
-      at = next.end;
+    for (let part; (part = this.part(data, at)); at = part.end) {
+      const reply = this.add(part.words, part.bodies);
+      if (reply) replies.push(reply);
     }
     this.needed -= at;
     this.chunks = at < data.length ? [data.subarray(at)] : [];
@@ -42,29 +42,23 @@ export class ReplyParser {
     return replies;
   }
 
-  /** The reply at an offset. Undefined if it is incomplete; then needed is how many bytes of data there must be at least. */
-  private one(data: Buffer, at: number): { reply: Reply; end: number } | undefined {
-    const first = this.part(data, at);
-    if (!first) return undefined;
-    const { words } = first;
-    if (words[0] !== 'RESERVED_BATCH') {
-      const [body, info] = first.bodies;
+  /** The reply that a line and its bodies complete. */
+  private add(words: string[], bodies: Buffer[]): Reply | undefined {
+    const [body, info] = bodies;
+    if (this.batch) this.batch.jobs.push(rawJob(words, body ?? Buffer.alloc(0), info));
+    else if (words[0] === 'RESERVED_BATCH') this.batch = { words, jobs: [] };
+    else {
       const reply: Reply = { words, body };
       if (body && (words[0] === 'RESERVED' || words[0] === 'LEASED')) reply.jobs = [rawJob(words, body, info)];
-      return { reply, end: first.end };
+      return reply;
     }
-    const jobs: RawJob[] = [];
-    let end = first.end;
-    for (let left = lengthOf(words[1]); left > 0; left--) {
-      const part = this.part(data, end);
-      if (!part) return undefined;
-      jobs.push(rawJob(part.words, part.bodies[0] ?? Buffer.alloc(0), part.bodies[1]));
-      end = part.end;
-    }
-    return { reply: { words, jobs }, end };
+    if (this.batch.jobs.length < lengthOf(this.batch.words[1])) return undefined;
+    const reply = this.batch;
+    this.batch = undefined;
+    return reply;
   }
 
-  /** One line and the bodies whose lengths are on it. */
+  /** The line at an offset, and the bodies whose lengths are on it. Undefined if they are incomplete; then needed is how many bytes of data there must be at least. */
   private part(data: Buffer, at: number): { words: string[]; bodies: Buffer[]; end: number } | undefined {
     const eol = data.indexOf('\r\n', at);
     if (eol < 0) {

@@ -1,33 +1,13 @@
 import { EventEmitter } from 'node:events';
 import { Client } from './client.js';
-import type { Job as Held } from './commands.js';
-import { ClosedError, TimedOutError } from './errors.js';
+import { ClosedError, NotFinishedError, TimedOutError, UnsupportedError } from './errors.js';
+import { Job, Progress, progressText, toJob, tried } from './job.js';
 import { Backoff, Lease } from './lease.js';
 import type { ConnectionOptions } from './options.js';
 import { word } from './text.js';
 import { messageOf, toError } from './usercode.js';
 
-/** A job as a processor sees it. */
-export interface Job<T = any> {
-  /** The id that the server gave. */
-  id: string;
-  name: string;
-  data: T;
-  queueName: string;
-  /** How often the job has failed before; in the events `completed` and `failed`, with this attempt. */
-  attemptsMade: number;
-  /** What a service can compare to refuse a worker that comes too late: it grows with each delivery. Empty on beanstalkd. */
-  token: string;
-  /**
-   * Aborted when the job is no longer held, so that the result is dropped, or when the time of the processor is over. Its `reason` is a JobLostError, a
-   * JobDeletedError or a JobTimeoutError.
-   */
-  signal: AbortSignal;
-  /** In the event `completed`, what the processor has returned. */
-  returnvalue?: any;
-}
-
-/** Handles a job: the job is deleted if it resolves, and has failed if it throws. */
+/** Handles a job: the job is deleted if it resolves, and has failed if it throws, unless that is a NotFinishedError. */
 export type Processor<T = any, R = any> = (job: Job<T>) => Promise<R> | R;
 
 /** Options of a worker. */
@@ -50,6 +30,7 @@ export interface WorkerOptions {
 
 interface Events<T, R> {
   active: [job: Job<T>];
+  progress: [job: Job<T>, progress: Progress];
   completed: [job: Job<T>, result: R];
   failed: [job: Job<T>, error: Error];
   stalled: [jobId: string];
@@ -77,9 +58,12 @@ export class Worker<T = any, R = any> extends EventEmitter {
   /** The connections of the handlers, on servers without leases. */
   private readonly slots = new Set<Client>();
   private readonly running = new Set<Promise<void>>();
+  /** The jobs of the handlers. */
+  private readonly leases = new Set<Lease>();
   /** Jobs on whose processors the worker has given up. Each takes up a slot until it ends. */
   private readonly stuck = new Set<Lease>();
   private closing = false;
+  private features: ReadonlySet<string> = new Set();
   private done?: Promise<void>;
   private wake = () => {};
   private lastLine = '';
@@ -102,10 +86,11 @@ export class Worker<T = any, R = any> extends EventEmitter {
     return (this.done ??= this.work());
   }
 
-  /** Takes no more jobs, waits for the handlers, and closes the connections; with `force` it does not wait for handlers. */
+  /** Takes no more jobs, tells the handlers, waits for them, and closes the connections; with `force` it does not wait for handlers. */
   async close(force = false): Promise<void> {
     this.closing = true;
     this.wake();
+    for (const lease of this.leases) lease.stop();
     if (!force) await this.fetched();
     await this.end();
     this.report('closed');
@@ -163,6 +148,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private async work(): Promise<void> {
     const features = await this.attempt(() => this.fetcher.capabilities());
     if (!features) return;
+    this.features = features;
     if (['lease', 'batch', 'info', 'reason'].every(name => features.has(name))) {
       await this.listen(this.fetcher);
       await this.fetchLeased();
@@ -241,10 +227,11 @@ export class Worker<T = any, R = any> extends EventEmitter {
   }
 
   private async handle(lease: Lease): Promise<void> {
+    this.leases.add(lease);
     try {
       if (!(await lease.begin())) return this.report('stalled', lease.job.id);
-      if (this.closing) return await lease.giveBack();
-      const job = toJob<T>(this.name, lease);
+      if (this.closing) return void (await lease.giveBack());
+      const job = toJob<T>(this.name, lease, progress => this.update(job, lease, progress));
       this.report('active', job);
       const fault = (thrown: unknown) => this.report('error', toError(thrown));
       let result: R;
@@ -252,16 +239,26 @@ export class Worker<T = any, R = any> extends EventEmitter {
         result = await this.process(job, lease);
       } catch (thrown) {
         const error = lease.failure(toError(thrown));
-        if (!(await lease.fail(error, this.options.settings?.backoffStrategy, fault))) return this.report('stalled', lease.job.id);
-        return this.report('failed', tried(job, lease), error);
+        const failed = !(error instanceof NotFinishedError);
+        const settled = failed ? await lease.fail(error, this.options.settings?.backoffStrategy, fault) : await lease.giveBack();
+        if (!settled) this.report('stalled', lease.job.id);
+        else if (failed) this.report('failed', tried(job, lease), error);
+        return;
       }
       if (!(await lease.done(result, fault))) return this.report('stalled', lease.job.id);
       this.report('completed', tried(job, lease, result), result);
     } catch (error) {
       if (!(error instanceof ClosedError)) this.report('error', toError(error));
     } finally {
+      this.leases.delete(lease);
       lease.end();
     }
+  }
+
+  private update(job: Job<T>, lease: Lease, progress: Progress): void {
+    if (!this.features.has('progress')) throw new UnsupportedError('the progress of jobs', 'progress');
+    lease.progress(progressText(progress));
+    this.report('progress', job, progress);
   }
 
   /** What the processor resolves to. It throws if the processor ignores that its time is over. */
@@ -297,27 +294,4 @@ function timeLimit(limit = defaultTimeout): number {
 function none(error: Error): undefined {
   if (error instanceof TimedOutError) return undefined;
   throw error;
-}
-
-function toJob<T>(queueName: string, lease: Lease): Job<T> {
-  const { id } = lease.job;
-  const { name, data } = parse(lease.job);
-  return { id, name, data: data as T, queueName, attemptsMade: lease.failures, token: lease.job.lease ?? '', signal: lease.signal };
-}
-
-/** The job after an attempt. Its processor may have frozen it. */
-function tried<T>(job: Job<T>, lease: Lease, returnvalue?: unknown): Job<T> {
-  const changes = { attemptsMade: lease.failures + 1, returnvalue };
-  return Object.isFrozen(job) ? { ...job, ...changes } : Object.assign(job, changes);
-}
-
-/** The name and data of a body; a body that no Queue has made is data without a name. */
-function parse(job: Held): { name: string; data: unknown } {
-  try {
-    const value = JSON.parse(job.payload) as { name?: unknown; data?: unknown } | null;
-    if (typeof value?.name === 'string') return { name: value.name, data: value.data };
-  } catch {
-    // No JSON.
-  }
-  return { name: '', data: job.payload };
 }

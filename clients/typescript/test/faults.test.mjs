@@ -97,11 +97,14 @@ test('listeners that throw or reject change nothing', async t => {
   await eight;
 });
 
-/** A server whose answers are a function of the first word. */
+/** A server whose answers are a function of the first word; none if that is ''. */
 async function fake(t, answer) {
   const server = createServer(socket => {
     socket.on('error', () => {});
-    createInterface({ input: socket }).on('line', line => socket.write(`${answer(line.split(' ')[0])}\r\n`));
+    createInterface({ input: socket }).on('line', line => {
+      const text = answer(line.split(' ')[0]);
+      if (text) socket.write(`${text}\r\n`);
+    });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close());
@@ -126,6 +129,21 @@ test('a job that takes long to settle is not taken for a processor whose time is
   worker.on('error', error => assert.fail(error));
   const [job] = await once(worker, 'completed');
   assert.equal(job.signal.aborted, false);
+  await worker.close(true);
+});
+
+test('a checkpoint for which there is no memory is an error, and the one before is the last', async t => {
+  const capabilities = `${page}- checkpoint\n`;
+  const has = { ...oneJob, 'list-tube-used': 'USING a', capabilities: `OK ${capabilities.length}\r\n${capabilities}`, '1': '', '2': '' };
+  const answers = ['SAVED', 'OUT_OF_MEMORY'];
+  const port = await fake(t, word => has[word] ?? (word === 'checkpoint-lease' ? answers.shift() : 'DELETED'));
+  const worker = new Worker('mail', async job => {
+    await job.checkpoint(1);
+    await assert.rejects(job.checkpoint(2), { name: 'ServerError', code: 'OUT_OF_MEMORY' });
+    return [job.lastCheckpoint(), job.signal.aborted];
+  }, { connection: { port } });
+  worker.on('failed', (_, error) => assert.fail(error));
+  assert.deepEqual((await once(worker, 'completed'))[1], [1, false]);
   await worker.close(true);
 });
 

@@ -1,7 +1,7 @@
 // The time of processors is limited, and a job that is deleted ends them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JobDeletedError, JobTimeoutError, Queue, UnrecoverableError, Worker } from 'redstalk';
+import { JobDeletedError, JobTimeoutError, NotFinishedError, Queue, UnrecoverableError, Worker } from 'redstalk';
 import { Lease } from '../dist/esm/lease.js';
 import { kinds, serveKind } from './servers.mjs';
 
@@ -37,15 +37,16 @@ for (const kind of kinds) {
       const reason = await aborted(job.signal);
       if (job.name === 'done') return reason.message;
       if (job.name === 'never') throw new UnrecoverableError('never');
+      if (job.name === 'not finished') throw new NotFinishedError();
       throw job.name === 'itself' ? reason : new Error('stopped');
-    }, { timeout: 200, concurrency: 4 });
-    const all = ends(worker, 4);
+    }, { timeout: 200, concurrency: 5 });
+    const all = ends(worker, 5);
     const ids = {};
-    for (const name of ['done', 'never', 'itself', 'stops']) ids[name] = (await queue.add(name, 0)).id;
+    for (const name of ['done', 'never', 'itself', 'stops', 'not finished']) ids[name] = (await queue.add(name, 0)).id;
     const seen = await all;
     assert.equal(seen.done, 'timeout');
     assert.equal(seen.never.message, 'never');
-    assert.ok(seen.itself instanceof JobTimeoutError && seen.stops instanceof JobTimeoutError);
+    assert.ok(['itself', 'stops', 'not finished'].every(name => seen[name] instanceof JobTimeoutError));
     assert.equal(seen.stops.cause.message, 'stopped');
     const { state, reason } = await queue.client.statsJob(ids.stops);
     assert.deepEqual([state, reason], ['buried', kind === 'beanstalkd' ? undefined : 'timeout']);

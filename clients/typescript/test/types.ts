@@ -1,5 +1,5 @@
 // Only compiled: what must be accepted, and what must not.
-import { Queue, Worker, Client, type Job, type PutOptions } from 'redstalk';
+import { NotFinishedError, Queue, Worker, Client, type Job, type PutOptions } from 'redstalk';
 const q = new Queue<{ to: string }>('mail');
 void q.add('a', { to: 'x' }, { attempts: 3, backoff: { type: 'exponential', delay: 1 } });
 // @ts-expect-error wrong data
@@ -25,3 +25,13 @@ void q.add('a', { to: 'x' }, { keep: true });
 new Worker('mail', () => {}, { timeout: job => (job.name === 'import' ? 0 : undefined) });
 // @ts-expect-error a timeout is milliseconds
 new Worker('mail', () => {}, { timeout: '5m' });
+new Worker('mail', async job => {
+  const row: number = job.lastCheckpoint<{ row: number }>()?.row ?? 0;
+  await job.checkpoint({ row: row + 1 });
+  await job.updateProgress(50);
+  if (job.stopping.aborted) throw new NotFinishedError();
+}).on('progress', (job, progress) => void [job.id, progress]);
+void new Client().touchLease('1', '2', { progress: '1/2' });
+void new Client().kick(1, { keepCheckpoint: true });
+// @ts-expect-error a progress is a value
+new Worker('mail', job => job.updateProgress());

@@ -33,6 +33,12 @@ final class Command
         return new self($line, tube: $tube, needs: $needs, repeat: true, changes: false);
     }
 
+    /** What a server lacks that has not what the command needs, such as "touch with progress". */
+    public function feature(): string
+    {
+        return $this->verb() . (preg_match('/ (progress(?=:)|keep-checkpoint)/', $this->line, $match) ? " with $match[1]" : '');
+    }
+
     /** The first word of the line. */
     public function verb(): string
     {

@@ -144,7 +144,7 @@ final class Connection
             throw new InvalidArgumentException("a line break in \"$command->line\"");
         }
         if ($command->needs !== '' && !isset($this->capabilities[$command->needs])) {
-            throw new UnsupportedException($command->verb(), $this->address);
+            throw new UnsupportedException($command->feature(), $this->address);
         }
     }
 

@@ -44,6 +44,39 @@ final class RedstalkJob extends Job implements JobContract
         $this->finish(fn () => $this->job->bury($this->reason));
     }
 
+    /**
+     * Gives the job back at once, since it is not finished: that is no attempt. It goes on from its last checkpoint, also with another worker.
+     */
+    public function notFinished(): void
+    {
+        parent::release();
+        $this->finish(fn () => $this->job->giveBack());
+    }
+
+    /** Whether the worker was told to end by a signal: a long job can save a checkpoint then, and is not finished. */
+    public function isStopping(): bool
+    {
+        return $this->container->bound('queue.worker') && $this->container->make('queue.worker')->shouldQuit;
+    }
+
+    /** Saves any JSON for the next attempt, and starts retry_after again. */
+    public function checkpoint(mixed $value): void
+    {
+        $this->job->checkpoint($value);
+    }
+
+    /** Returns what was saved last; null if there is nothing. */
+    public function lastCheckpoint(): mixed
+    {
+        return $this->job->lastCheckpoint();
+    }
+
+    /** Starts retry_after again, and shows how far the job is, in at most 256 bytes. */
+    public function touch(?string $progress = null): void
+    {
+        $this->job->touch($progress);
+    }
+
     public function attempts(): int
     {
         return $this->job->stats()->deliveries;

@@ -5,11 +5,13 @@ declare(strict_types=1);
 namespace Redstalk\Tests\Laravel;
 
 use Illuminate\Queue\Events\JobQueued;
+use Illuminate\Queue\WorkerOptions;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Exception\UnsupportedException;
 use Redstalk\Inspector;
 use Redstalk\Tests\Laravel\Jobs\Failing;
 use Redstalk\Tests\Laravel\Jobs\Group;
+use Redstalk\Tests\Laravel\Jobs\Import;
 use Redstalk\Tests\Laravel\Jobs\Log;
 use Redstalk\Tests\Laravel\Jobs\Member;
 use Redstalk\Tests\Laravel\Jobs\Plain;
@@ -50,6 +52,13 @@ final class QueueTest extends TestCase
         foreach (array_diff(Server::ENGINES, ['beanstalkd']) as $engine) {
             yield $engine => [$engine];
         }
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function everySaving(): iterable
+    {
+        yield 'memory' => ['memory'];
+        yield 'embedded' => ['embedded'];
     }
 
     /** @dataProvider everyServer */
@@ -142,6 +151,40 @@ final class QueueTest extends TestCase
         $app->work('--tries=5');
         self::assertSame(['mail 1', 'mail 2', 'mail 3', 'mail failed: enough'], Log::take());
         self::assertSame(0, $app->queue()->size());
+    }
+
+    /**
+     * A job whose worker is told to end saves where it is, and goes on from there at once, with another worker.
+     *
+     * @dataProvider everySaving
+     */
+    public function testNotFinishedWhenTheWorkerStops(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $inspector = $app->queue()->inspector();
+        $id = $app->queue()->push(new Import());
+        $worker = pcntl_fork();
+        if ($worker === 0) {
+            pcntl_alarm(60);
+            Log::$do = fn () => count(Log::$lines) === 2 && posix_kill(getmypid(), SIGTERM);
+            $app->app['queue.worker']->daemon('redstalk', 'default', new WorkerOptions(maxTries: 1));
+            posix_kill(getmypid(), SIGKILL);
+        }
+        pcntl_waitpid($worker, $status);
+        $stats = $inspector->job($id);
+        self::assertSame(['ready', 0, 0, '1/4', 1], [$stats->state, $stats->failures, $stats->deliveries, $stats->progress, $stats->checkpointBytes]);
+        $app->work('--tries=1');
+        self::assertSame(['row 2, 1', 'row 3, 1'], Log::take());
+        self::assertSame(0, $app->queue()->size());
+    }
+
+    public function testReleasedAfterACheckpoint(): void
+    {
+        $app = new App($server = Server::start());
+        $app->queue()->push(new Import());
+        Log::$do = fn () => count(Log::$lines) === 2 ? throw new \RuntimeException('no') : null;
+        $app->work('--tries=2');
+        self::assertSame(['row 0, 1', 'row 1, 1', 'row 2, 2', 'row 3, 2'], Log::take());
     }
 
     /** The waits of a policy apply to jobs without a backoff. */

@@ -155,6 +155,24 @@ final class TransportTest extends TestCase
         self::assertNull($inspector->job($inspector->peekReady('failed')->id)->key);
     }
 
+    /** A message that is not finished goes on from its checkpoint. The worker acknowledges it, but its handler has given it back. */
+    public function testCheckpoints(): void
+    {
+        $app = self::app($server = Server::start());
+        $app->dispatch('import');
+        [$envelope] = [...$app->async()->get()];
+        $job = $envelope->last(RedstalkReceivedStamp::class)->job;
+        self::assertNull($job->lastCheckpoint());
+        $job->checkpoint(['row' => 7]);
+        $job->giveBack();
+        $app->async()->ack($envelope);
+        [$again] = [...self::app($server)->async()->get()];
+        $job = $again->last(RedstalkReceivedStamp::class)->job;
+        self::assertSame([['row' => 7], 1], [$job->lastCheckpoint(), $job->stats()->deliveries]);
+        $app->async()->ack($again);
+        self::assertSame(0, $app->async()->getMessageCount());
+    }
+
     /** A message whose worker is gone is delivered again; one that is kept alive is not, even while its connection is in use. */
     public function testRedeliveryAndKeepalive(): void
     {
