@@ -41,7 +41,8 @@ type buryInput struct {
 // touchInput documents a touch.
 type touchInput struct {
 	JobPath
-	Lease string `query:"lease" required:"true" maxLength:"32"`
+	Lease    string `query:"lease" required:"true" maxLength:"32"`
+	Progress string `query:"progress" maxLength:"256" doc:"how far the job is, shown to people; empty: nothing is shown any more"`
 }
 
 func (svc *service) finish(w http.ResponseWriter, r *http.Request) {
@@ -124,6 +125,11 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	if query.Has("priority") {
 		if op.Pri, err = parseUint32(query.Get("priority")); err != nil {
 			return op, invalid("priority: %v", err)
+		}
+	}
+	if query.Has("progress") {
+		if op.Args.Progress, err = readProgress(query.Get("progress")); err != nil {
+			return op, err
 		}
 	}
 	return op, addReason(&op, query)

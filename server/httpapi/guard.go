@@ -143,7 +143,7 @@ func (row *row) checkChange(r *http.Request) *problem {
 	}
 	kind := contentType(r)
 	switch {
-	case kind == jsonType, row.anyBody && r.Method == http.MethodPost && !slices.Contains(formTypes, kind):
+	case kind == jsonType, row.anyBody && !slices.Contains(formTypes, kind):
 		return nil
 	case row.anyBody:
 		return newProblem(http.StatusUnsupportedMediaType, codeUnsupported,

@@ -54,6 +54,9 @@ type JobInfo struct {
 
 	AfterReplay *RuleOptions `json:"after_replay,omitempty" doc:"for a job in a dead-letter tube: its rules when it is back"`
 
+	Progress        string `json:"progress,omitempty" doc:"how far its worker is, as that has said it last"`
+	CheckpointBytes int    `json:"checkpoint_bytes,omitempty" doc:"size of the checkpoint that its worker has saved"`
+
 	NotesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
 }
@@ -119,6 +122,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Leased: s.Leased, Key: f.Key, Group: f.Group, Held: s.Held.String(), Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
 		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
+	info.Progress, info.CheckpointBytes = f.Progress, f.CheckpointSize()
 	if s.Home() != "" {
 		own := ruleOptions.of(&tube.Policy{Rules: f.Rules})
 		info.AfterReplay = &own

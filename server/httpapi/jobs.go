@@ -84,15 +84,21 @@ func (svc *service) deleteByKey(ctx context.Context, in *keyPath) (*noOutput, er
 	return nil, svc.queue.DeleteKey(ctx, in.Tube, in.Key)
 }
 
-func (svc *service) kickJob(ctx context.Context, in *JobPath) (*noOutput, error) {
-	return nil, svc.queue.KickJob(ctx, in.ID, false)
+// againInput is a kick or replay of a job.
+type againInput struct {
+	JobPath
+	KeepOption
 }
 
-func (svc *service) replayJob(ctx context.Context, in *JobPath) (*noOutput, error) {
+func (svc *service) kickJob(ctx context.Context, in *againInput) (*noOutput, error) {
+	return nil, svc.queue.KickJob(ctx, in.ID, in.KeepCheckpoint)
+}
+
+func (svc *service) replayJob(ctx context.Context, in *againInput) (*noOutput, error) {
 	if err := svc.checkReplay(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	return nil, svc.queue.Replay(ctx, in.ID, false)
+	return nil, svc.queue.Replay(ctx, in.ID, in.KeepCheckpoint)
 }
 
 // checkReplay returns an error if the user may not send a job back to the tube that it came from.
@@ -143,6 +149,7 @@ type ActionValues struct {
 	In       string  `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
 	Priority *uint32 `json:"priority,omitempty" doc:"for priority: the new priority"`
 	To       string  `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids"`
+	KeepOption
 }
 
 type actionOutput struct{ Body actionInfo }
@@ -201,13 +208,13 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 	case "delete":
 		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
 	case "kick":
-		return func(ctx context.Context, id uint64) error { return svc.queue.KickJob(ctx, id, false) }, nil
+		return func(ctx context.Context, id uint64) error { return svc.queue.KickJob(ctx, id, in.Body.KeepCheckpoint) }, nil
 	case "replay":
 		return func(ctx context.Context, id uint64) error {
 			if svc.checkReplay(ctx, id) != nil {
 				return queue.ErrNotFound
 			}
-			return svc.queue.Replay(ctx, id, false)
+			return svc.queue.Replay(ctx, id, in.Body.KeepCheckpoint)
 		}, nil
 	case "bury":
 		return svc.buryJob, nil

@@ -10,7 +10,7 @@ import (
 
 // table is the table of operations.
 func (svc *service) table() []*row {
-	return slices.Concat(svc.jobOperations(), svc.endedOperations(), svc.jobChanges(), svc.tubeOperations(), svc.historyOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
+	return slices.Concat(svc.jobOperations(), svc.endedOperations(), svc.checkpointOperations(), svc.jobChanges(), svc.tubeOperations(), svc.historyOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
 }
 
 func (svc *service) jobOperations() []*row {
@@ -34,7 +34,7 @@ func (svc *service) jobOperations() []*row {
 		direct[releaseInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/release", rightOf(protocol.ReleaseLease), OfJob}, doc("release", "Release a leased job", 204,
 			"The job counts as failed. Without a priority it keeps its own."), svc.release),
 		direct[buryInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/bury", rightOf(protocol.BuryLease), OfJob}, doc("bury", "Bury (park) a leased job", 204, ""), svc.bury),
-		direct[touchInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/touch", rightOf(protocol.TouchLease), OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, ""), svc.touch),
+		direct[touchInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/touch", rightOf(protocol.TouchLease), OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, "It can say how far the job is."), svc.touch),
 		typed(svc, Operation{"GET", "/v1/jobs/{id}", rightOf(protocol.Peek), OfJob}, doc("job", "Get a job", 200, ""), svc.job),
 	}
 }
@@ -101,7 +101,7 @@ func (svc *service) consoleOperations() []*row {
 
 // rawBody documents a body that is taken as it is.
 func rawBody() map[string]*huma.Schema {
-	return map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
+	return map[string]*huma.Schema{octetType: {Type: huma.TypeString, Format: "binary"}}
 }
 
 // doc documents an operation. Generated clients name their functions by the id.

@@ -121,6 +121,14 @@ var steps = []struct {
 	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/r/jobs?wait=1s", `{"body":"x","expire":"1ms"}`, 200},
 	{"GET", "/v1/tubes/{tube}/ended", "/v1/tubes/r/ended?limit=1&how=done&reason=&since=1", "", 200},
 	{"GET", "/v1/batches/{batch}/results", "/v1/batches/ended/results", "", 200},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/c/jobs", `{"body":"x"}`, 201},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=c", "", 200},
+	{"GET", "/v1/jobs/{id}/checkpoint", "/v1/jobs/{id}/checkpoint", "", 404},
+	{"PUT", "/v1/jobs/{id}/checkpoint", "/v1/jobs/{id}/checkpoint?lease={lease}", `"row 7"`, 204},
+	{"PUT", "/v1/jobs/{id}/checkpoint", "/v1/jobs/{id}/checkpoint?lease=1", `"row 8"`, 404},
+	{"POST", "/v1/jobs/{id}/touch", "/v1/jobs/{id}/touch?lease={lease}&progress=7+of+8", "", 204},
+	{"GET", "/v1/jobs/{id}/checkpoint", "/v1/jobs/{id}/checkpoint", "", 200},
+	{"GET", "/v1/tubes/{tube}/jobs", "/v1/tubes/c/jobs?state=reserved", "", 200},
 	{"GET", "/v1/events", "", "", 200}, // see TestEvents
 	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }

@@ -22,7 +22,10 @@ import (
 // changeHeader is a header that an HTML form of another site cannot send.
 const changeHeader = "X-Redstalk"
 
-const jsonType = "application/json"
+const (
+	jsonType  = "application/json"
+	octetType = "application/octet-stream"
+)
 
 // contentType returns the media type of a request, in lower case and without parameters. It is
 // "" if there is none or if it cannot be parsed.

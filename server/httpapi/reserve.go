@@ -47,6 +47,9 @@ type leasedJob struct {
 	Key        string `json:"key,omitempty"`
 	Group      string `json:"group,omitempty"`
 
+	CheckpointBytes int    `json:"checkpoint_bytes,omitempty" doc:"size of the checkpoint that a delivery before has saved"`
+	Checkpoint      string `json:"checkpoint,omitempty" doc:"it; missing if the answer would be too large, or the store could not read it at that moment: then get it before you begin" format:"base64"`
+
 	Retry []duration `json:"retry,omitempty" nullable:"false"`
 	NotesInfo
 }
@@ -116,7 +119,7 @@ func (svc *service) reserveJobs(r *http.Request, request reserveRequest) ([]queu
 func (svc *service) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
 	size := 2
 	for i := range jobs {
-		size += len(jobs[i].Body) + 256
+		size += len(jobs[i].Body) + 256 + base64.StdEncoding.EncodedLen(len(jobs[i].Checkpoint))
 	}
 	b := append(make([]byte, 0, size), '[')
 	for i := range jobs {
@@ -124,7 +127,7 @@ func (svc *service) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
 			b = append(b, ',')
 		}
 		b = appendLeased(b, &jobs[i])
-		jobs[i].Body = nil // b has a copy; a slow client should not hold both in memory
+		jobs[i].Body, jobs[i].Checkpoint = nil, nil // b has copies; a slow client should not hold both in memory
 	}
 	b = append(b, ']')
 	h := w.Header()
@@ -167,6 +170,13 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	if metadata.Group != "" {
 		b = append(b, `,"group":`...)
 		b, _ = jsontext.AppendQuote(b, metadata.Group) // valid UTF-8
+	}
+	if size := metadata.CheckpointSize(); size > 0 {
+		b = strconv.AppendInt(append(b, `,"checkpoint_bytes":`...), int64(size), 10)
+	}
+	if len(j.Checkpoint) > 0 {
+		b = append(b, `,"checkpoint":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, j.Checkpoint), '"')
 	}
 	return append(appendNotes(b, s), '}')
 }

@@ -87,10 +87,11 @@ func (svc *service) flush(ctx context.Context, in *flushInput) (*countOutput, er
 type kickInput struct {
 	TubePath
 	N uint64 `query:"n" minimum:"1" maximum:"4294967295" default:"1" doc:"the maximum number of jobs"`
+	KeepOption
 }
 
 func (svc *service) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
-	n, err := svc.queue.Kick(ctx, in.Tube, uint32(in.N), false)
+	n, err := svc.queue.Kick(ctx, in.Tube, uint32(in.N), in.KeepCheckpoint)
 	return answerCount(n, err)
 }
 
