@@ -7,19 +7,18 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"redstalk/protocol"
-	"redstalk/server/access"
 	"redstalk/tube"
 )
 
 // This file has the checkpoints of jobs, which their workers save, and their progress.
 
 func (svc *service) checkpointOperations() []*row {
-	save := direct[checkpointInput, noOutput](svc, Operation{"PUT", "/v1/jobs/{id}/checkpoint", rightOf(protocol.TouchLease), OfJob}, doc("saveCheckpoint", "Save a checkpoint of a leased job", 204,
+	save := direct[checkpointInput, noOutput](svc, Operation{"PUT", "/v1/jobs/{id}/checkpoint", rightOf(protocol.CheckpointLease), OfJob}, doc("saveCheckpoint", "Save a checkpoint of a leased job", 204,
 		"The body of the request is the checkpoint, whatever its content type; an empty one removes it. It is kept for the next delivery, and restarts the TTR."), svc.saveCheckpoint)
 	save.anyBody, save.extraStatuses = true, []int{413, 507}
 	return []*row{
 		save,
-		direct[JobPath, checkpointOutput](svc, Operation{"GET", "/v1/jobs/{id}/checkpoint", access.Read | access.Work, OfJob}, doc("checkpoint", "Get the checkpoint of a job", 200, ""), svc.checkpoint),
+		direct[JobPath, checkpointOutput](svc, Operation{"GET", "/v1/jobs/{id}/checkpoint", rightOf(protocol.GetCheckpoint), OfJob}, doc("checkpoint", "Get the checkpoint of a job", 200, ""), svc.checkpoint),
 	}
 }
 
@@ -76,8 +75,8 @@ func (svc *service) checkpoint(w http.ResponseWriter, r *http.Request) {
 
 // readProgress returns the progress in a query.
 func readProgress(text string) (*string, error) {
-	if len(text) > tube.MaxProgress || text != "" && !protocol.ValidReason(text) {
-		return nil, invalid("progress: it must have at most %d bytes of text without control characters", tube.MaxProgress)
+	if !protocol.ValidProgress(text) {
+		return nil, invalid("progress: it must have at most %d bytes of text without control characters", protocol.MaxProgress)
 	}
 	return &text, nil
 }
