@@ -28,9 +28,9 @@ const (
 	maxHead    = protocol.MaxReason
 	dropWithin = time.Second
 
-	maxHops        = 10 // requests for one call, redirects included, as in net/http
-	maxAnswerHead  = 64 << 10
-	maxIdle        = 2048 // connections to all targets together
+	maxHops        = 10        // requests for one call, redirects included, as in net/http
+	maxAnswerHead  = 128 << 10 // a checkpoint in base64 fits in
+	maxIdle        = 2048      // connections to all targets together
 	idleTimeout    = 90 * time.Second
 	connectTimeout = 10 * time.Second
 	keepAlive      = 30 * time.Second

@@ -248,7 +248,7 @@ func (j *Job) setStats(begun time.Time, s *tube.JobStats) bool {
 	j.Failures = s.Counters.Failures()
 	if f := s.Metadata; f != nil {
 		j.Key, j.Group, j.FromTube, j.FromID, j.Failures, j.Notes = f.Key, f.Group, f.FromTube, f.FromID, f.Failures(&s.Counters), f.Notes
-		j.Occurrence = f.Occurrence
+		j.Occurrence, j.checkpointBytes = f.Occurrence, f.CheckpointSize()
 		return f.Lease == j.Lease
 	}
 	return true

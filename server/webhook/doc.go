@@ -15,6 +15,7 @@
 //     calls have ended, and leases those that can be called.
 //   - job.go: Source, Job and Outcome; when a job is due again after a failure.
 //   - webhook.go, secrets.go: the webhook: request, signature, and what its answer means.
+//   - checkpoint.go: the checkpoint of a job, in a call and in its answer.
 //   - policies.go: which tubes push, and where to. Policies that other instances set are
 //     found by polling.
 //   - allow.go, client.go: Allow, the list of what requests may be sent to, and the one HTTP

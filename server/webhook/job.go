@@ -38,6 +38,8 @@ type Job struct {
 	Notes      *tube.Notes      // nil: none
 	Occurrence *tube.Occurrence // nil: no schedule has put it
 	Deadline   time.Time        // when its TTR ends, or a little earlier
+
+	checkpointBytes int // size of its checkpoint; 0: it has none
 }
 
 // keeps reports whether a record of the job is kept, unless the server keeps none.

@@ -40,6 +40,7 @@ func (d *Dispatcher) webhook(ctx context.Context, sub *subscription, j *Job) Out
 	answer, cut, err := d.client.sendKeeping(d.request(ctx, sub, j, time.Now()), j.keeps())
 	if err == nil {
 		outcome := outcomeOf(answer, time.Now())
+		d.saveCheckpoint(ctx, answer, j, &outcome)
 		if outcome.Verdict == Done && j.keeps() {
 			outcome.Answer = d.resultIn(answer, cut, j)
 		}
@@ -116,6 +117,7 @@ func (d *Dispatcher) request(ctx context.Context, sub *subscription, j *Job, now
 		h["Webhook-Signature"] = []string{signature}
 	}
 	j.addMetadata(h, now)
+	d.addCheckpoint(ctx, h, j)
 	req := &http.Request{
 		Method: http.MethodPost, URL: sub.url, Host: sub.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody, ContentLength: int64(len(j.Body)),
