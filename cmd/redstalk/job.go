@@ -58,6 +58,9 @@ type job struct {
 	Failed int64             `json:"failed_ms,omitempty"` // when that was, milliseconds since 1970
 	Holder string            `json:"holder,omitempty"`    // the name of the connection that has reserved it
 
+	Progress        string `json:"progress,omitempty"`         // of its worker
+	CheckpointBytes int    `json:"checkpoint_bytes,omitempty"` // size of what its worker has saved for the next one
+
 	Attempts []attempt `json:"attempts,omitempty"`     // its last deliveries that have failed, the newest first; import ignores them
 	FirstPut int64     `json:"first_put_ms,omitempty"` // of a dead letter: when the first of these jobs was put, milliseconds since 1970; import ignores it
 
@@ -139,7 +142,7 @@ func (j *job) readPage(p client.Page) {
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	j.Attempts, j.FirstPut = attemptsIn(p), number("first-put-ms")
-	j.Holder = text("holder")
+	j.Holder, j.Progress, j.CheckpointBytes = text("holder"), text("progress"), int(number("checkpoint-bytes"))
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
 		if strings.HasPrefix(retry, "exp(") {

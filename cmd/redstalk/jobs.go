@@ -16,7 +16,7 @@ import (
 // jobCommands are the commands that change jobs by their ids.
 func jobCommands() []*cli.Command {
 	return []*cli.Command{
-		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), rescheduleCommand(), priorityCommand(),
+		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), checkpointCommand(), rescheduleCommand(), priorityCommand(),
 	}
 }
 
@@ -132,20 +132,23 @@ func kickCommand() *cli.Command {
 	return &cli.Command{
 		Name: "kick", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, kick),
 		Usage: "make buried jobs of a tube ready, or delayed ones if none is buried",
-		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}},
+		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}, keepCheckpointFlag()},
 	}
 }
 
 func kick(t *task) error {
+	keep, err := t.keepWord()
+	if err != nil {
+		return err
+	}
 	if ids := t.Uint64Slice("id"); len(ids) > 0 {
 		if t.NArg() > 0 {
 			return usage("kick takes either a count or --id")
 		}
-		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d\r\n", id) })
+		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d%s\r\n", id, keep) })
 	}
 	count := uint64(1)
 	if t.NArg() > 0 {
-		var err error
 		if count, err = countOf(t.Args().First()); err != nil {
 			return err
 		}
@@ -156,7 +159,7 @@ func kick(t *task) error {
 	if err := t.use(t.tube()); err != nil {
 		return err
 	}
-	kicked, err := t.expect("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d", count))
+	kicked, err := t.expect("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d%s", count, keep))
 	if err != nil {
 		return err
 	}

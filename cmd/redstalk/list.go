@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Action: withConn(noArguments, list),
 		Usage:       "list the jobs of a tube in their order of delivery (extension list-jobs)",
-		Description: "REASON is what holds a job that waits, where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
+		Description: "REASON is how far its worker is, the size of its checkpoint, what holds a job that waits, where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
 		Flags: []cli.Flag{
 			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
@@ -46,6 +47,9 @@ type listedJob struct {
 	Releases uint32 `yaml:"releases"`
 	Buries   uint32 `yaml:"buries"`
 	Kicks    uint32 `yaml:"kicks"`
+
+	Progress        string `yaml:"progress"`
+	CheckpointBytes int    `yaml:"checkpoint-bytes"`
 }
 
 func (l *listedJob) job(tube, state string, now time.Time) *job {
@@ -55,6 +59,7 @@ func (l *listedJob) job(tube, state string, now time.Time) *job {
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}
 	j.Batch, j.After, j.AfterAll = l.Batch, l.After, l.AfterAll
+	j.Progress, j.CheckpointBytes = l.Progress, l.CheckpointBytes
 	j.setLeft(l.DueMS, now)
 	return j
 }
@@ -134,16 +139,17 @@ func list(t *task) error {
 	return b.print(t.out)
 }
 
-// stateReasonText is why a job waits, and why it has failed.
+// stateReasonText is how far a job is, why it waits, and why it has failed.
 func stateReasonText(j *job) string {
-	failed := reasonText(j)
-	switch {
-	case j.Held == "":
-		return failed
-	case failed == "":
-		return "held: " + j.Held
+	words := []string{oneLine(j.Progress)}
+	if j.CheckpointBytes > 0 {
+		words = append(words, "checkpoint: "+nounFor(j.CheckpointBytes, "byte"))
 	}
-	return "held: " + j.Held + "; " + failed
+	if j.Held != "" {
+		words = append(words, "held: "+j.Held)
+	}
+	words = slices.DeleteFunc(append(words, reasonText(j)), func(word string) bool { return word == "" })
+	return strings.Join(words, "; ")
 }
 
 func leftText(j *job) string {

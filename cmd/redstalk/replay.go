@@ -21,7 +21,7 @@ func replayCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "replay the jobs of all tubes; asks first"},
 			&cli.StringFlag{Name: "rate", Usage: "replay at most `N/s` jobs a second, such as 50/s"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only print which jobs would be replayed"},
-			yesFlag(),
+			keepCheckpointFlag(), yesFlag(),
 		},
 	}
 }
@@ -32,6 +32,10 @@ func replay(t *task) error {
 		return err
 	}
 	if err := t.require("replay", "replay"); err != nil {
+		return err
+	}
+	keep, err := t.keepWord()
+	if err != nil {
 		return err
 	}
 	ids, err := t.idsToReplay()
@@ -52,7 +56,7 @@ func replay(t *task) error {
 			return err
 		}
 	}
-	return t.replayAtRate(ids, rate)
+	return t.replayAtRate(ids, rate, keep)
 }
 
 // idsToReplay returns the ids that the command line names.
@@ -95,8 +99,8 @@ func parseRate(text string) (int, error) {
 }
 
 // replayAtRate replays jobs, at most rate of them a second, in steps of a tenth of a second or longer.
-// It prints how many it has replayed.
-func (t *task) replayAtRate(ids []uint64, rate int) error {
+// keep is the end of each command. It prints how many it has replayed.
+func (t *task) replayAtRate(ids []uint64, rate int, keep string) error {
 	step := max(len(ids), 1)
 	if rate > 0 {
 		step = max(rate/10, 1)
@@ -105,7 +109,7 @@ func (t *task) replayAtRate(ids []uint64, rate int) error {
 	for from := 0; from < len(ids); from += step {
 		some := ids[from:min(from+step, len(ids))]
 		began := time.Now()
-		err := t.replayStep(some, &count, &missing)
+		err := t.replayStep(some, keep, &count, &missing)
 		if err != nil {
 			return fmt.Errorf("%w (%d were replayed)", err, count)
 		}
@@ -126,8 +130,8 @@ func (t *task) replayAtRate(ids []uint64, rate int) error {
 	return nil
 }
 
-func (t *task) replayStep(ids []uint64, count *int, missing *[]uint64) error {
-	return t.pipeline("replaying jobs", len(ids), func(out []byte, i int) []byte { return fmt.Appendf(out, "replay-job %d\r\n", ids[i]) }, func(i int, r *client.Reply) error {
+func (t *task) replayStep(ids []uint64, keep string, count *int, missing *[]uint64) error {
+	return t.pipeline("replaying jobs", len(ids), func(out []byte, i int) []byte { return fmt.Appendf(out, "replay-job %d%s\r\n", ids[i], keep) }, func(i int, r *client.Reply) error {
 		switch {
 		case string(r.Line) == "REPLAYED":
 			*count++

@@ -19,7 +19,7 @@ func reserveCommand() *cli.Command {
 			"standard error, or with --json, and is accepted by delete, release, bury and touch. With --delete the job is deleted as soon as its body is written; " +
 			"that also works with servers without leases.\n\n" +
 			"With --exec the shell runs CMD for each job, with the body on standard input and REDSTALK_JOB_ID, REDSTALK_JOB_TUBE and REDSTALK_JOB_RESERVES " +
-			"in the environment. Exit code 0 deletes the job; what CMD has printed, up to 64 KiB, is its result, if the server keeps one. With any other the job has failed: see --on-failure. While CMD runs, redstalk touches the job " +
+			"in the environment. With a server that has checkpoints, REDSTALK_CHECKPOINT is the path of a file with what a run before has left there; what CMD leaves in it, up to 64 KiB, is saved for the next run unless CMD exits with 0. Exit code 0 deletes the job; what CMD has printed, up to 64 KiB, is its result, if the server keeps one. With 75 the job is not finished: it is released at once, and that is no failure, unless its checkpoint cannot be saved. With any other the job has failed: see --on-failure. While CMD runs, redstalk touches the job " +
 			"before its TTR ends. After the first SIGINT or SIGTERM redstalk takes no more jobs and waits for running commands; the second one kills these, and " +
 			"their jobs are released. With a server that has leases, a job is reserved by one: commands go on while the server starts again, and a redstalk that is " +
 			"killed keeps its jobs until their TTR ends.\n\n" +

@@ -182,6 +182,8 @@ type workerConn struct {
 	reserve string // the command; with leases, if the server has them: a restart of the server does not end these
 	reasons bool   // the server stores why jobs fail
 	results bool   // the server keeps results
+
+	checkpoints bool // the server keeps checkpoints
 }
 
 // connect makes the connection, or replaces it.
@@ -194,6 +196,7 @@ func (l *workerConn) connect() error {
 		err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
 			l.reserve, l.reasons = "reserve-with-timeout", r.Word == client.OK && strings.Contains(string(r.Body), "- reason\n")
 			l.results = r.Word == client.OK && strings.Contains(string(r.Body), "- results\n")
+			l.checkpoints = r.Word == client.OK && strings.Contains(string(r.Body), "- checkpoint\n")
 			if r.Word == client.OK && strings.Contains(string(r.Body), "- lease\n") {
 				l.reserve = "reserve-lease"
 			}
@@ -223,6 +226,9 @@ type current struct {
 	lost     bool // the reservation ended before the command
 	said     lastLine
 	result   firstBytes // what the command prints
+
+	checkpoint checkpointFile
+	unsaved    error // why the last checkpoint is not saved
 }
 
 // jobCommand returns a command about the job: by its lease, if it has one. more are further arguments.
@@ -238,6 +244,11 @@ func (c *current) process() error {
 	if err := c.readStats(); err != nil {
 		return err
 	}
+	defer c.checkpoint.remove()
+	if err := c.readCheckpoint(); err != nil {
+		c.giveBack()
+		return err
+	}
 	end := make(chan error, 1)
 	began := time.Now()
 	cmd, err := c.start(end)
@@ -246,6 +257,9 @@ func (c *current) process() error {
 		return err
 	}
 	err = c.waitAndTouch(cmd, end)
+	if err != nil {
+		c.unsaved = c.saveCheckpoint()
+	}
 	if c.killCtx.Err() != nil {
 		c.giveBack()
 		return interrupted("job released")
@@ -260,13 +274,18 @@ func (c *current) giveBack() {
 	if c.lease == "" {
 		return
 	}
+	if err := c.request(c.releaseAtOnce(), func(*client.Reply) {}); err != nil {
+		c.infof("redstalk: job %d stays reserved until its lease ends: %v", c.id, err)
+	}
+}
+
+// releaseAtOnce returns the command that releases a job that has not failed.
+func (c *current) releaseAtOnce() string {
 	more := fmt.Sprintf(" %d 0", c.job.Priority)
 	if c.reasons {
 		more += " failure:no"
 	}
-	if err := c.request(c.jobCommand("release", more), func(*client.Reply) {}); err != nil {
-		c.infof("redstalk: job %d stays reserved until its lease ends: %v", c.id, err)
-	}
+	return c.jobCommand("release", more)
 }
 
 // request sends a command on the worker's connection and passes its reply to take.
@@ -335,6 +354,7 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	}
 	cmd.Env = append(withoutSecret(os.Environ()),
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
+	cmd.Env = append(cmd.Env, c.checkpoint.env()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our output open
 	if err := c.reaper.start(cmd); err != nil {
@@ -426,6 +446,9 @@ func (c *current) finish(failed error) (result string, err error) {
 			return result, err
 		}
 	}
+	if c.unfinished(failed) {
+		return c.finishBy(c.releaseAtOnce(), "RELEASED")
+	}
 	if failed != nil {
 		release, err := c.shouldRelease()
 		if err != nil {
@@ -438,6 +461,11 @@ func (c *current) finish(failed error) (result string, err error) {
 		command += reasonWord(c.reason(failed))
 	}
 	return c.finishBy(command, want)
+}
+
+// unfinished reports whether the command says that it has not finished the job. If its checkpoint is lost, that is a failure.
+func (c *current) unfinished(failed error) bool {
+	return exitCodeOf(failed) == exitUnfinished && c.unsaved == nil
 }
 
 // hasResult reports whether the job may be finished with what the command has printed.
@@ -487,7 +515,11 @@ func (c *current) reason(failed error) string {
 	if !c.reasons {
 		return ""
 	}
-	return cmp.Or(protocol.CleanReason(c.said.line()), protocol.CleanReason(failed.Error()))
+	reason := cmp.Or(protocol.CleanReason(c.said.line()), protocol.CleanReason(failed.Error()))
+	if c.unsaved != nil {
+		reason = protocol.CleanReason(c.unsaved.Error() + "; " + reason)
+	}
+	return reason
 }
 
 // firstBytes passes on what is written to it, and keeps the beginning of it: one byte more than a result can have.
@@ -545,23 +577,23 @@ func (c *current) shouldRelease() (bool, error) {
 func (c *current) record(result string, failed error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if result == "deleted" {
+	unfinished := c.unfinished(failed) && result == "released"
+	switch {
+	case result == "deleted":
 		c.done++
-	} else {
+	case !unfinished:
 		c.failed++
 	}
+	if c.unsaved != nil {
+		c.infof("redstalk: job %d: %v", c.id, c.unsaved)
+	}
 	if c.Bool("json") {
-		code := 0
-		var exit *exec.ExitError
-		if errors.As(failed, &exit) {
-			code = exit.ExitCode()
-		} else if failed != nil {
-			code = -1
-		}
-		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": code, "result": result, "took_ms": took.Milliseconds()})
+		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": exitCodeOf(failed), "result": result, "took_ms": took.Milliseconds()})
 		return
 	}
-	if failed != nil {
+	if unfinished {
+		c.infof("redstalk: job %d is not finished, and was released", c.id)
+	} else if failed != nil {
 		c.infof("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, result)
 	} else if result != "deleted" {
 		c.infof("redstalk: job %d was done, but could not be deleted: it will be delivered again", c.id)
