@@ -142,6 +142,20 @@ func TestJobSaysMore(t *testing.T) {
 		b.goTo(fmt.Sprintf("?held#/job/%d", id))
 		b.dialog("job")
 		b.wantProperties(map[string]string{"Held by": "mailer " + regexp.QuoteMeta(c.raw.LocalAddr().String()) + ".*", "Reason": "550 .*"})
+		c.send("touch %d progress:\"row 9 of 2026/11: 450/1,000\"\r\ncheckpoint %d 5\r\n\x00row9\r\n", id, id)
+		c.flush()
+		c.read("TOUCHED")
+		c.read("SAVED")
+		b.goTo(fmt.Sprintf("?reported#/job/%d", id))
+		b.dialog("job")
+		b.wantProperties(map[string]string{"Progress": "row 9 of 2026/11: 450/1,000", "Checkpoint": "5 B"})
+		if got := eval[string](b, `document.querySelector("dialog [role=progressbar]").getAttribute("aria-valuenow")`); got != "45" {
+			t.Errorf("the bar is at %s", got)
+		}
+		b.screenshot("job-progress")
+		b.closeJob()
+		b.awaitText("450/1,000")
+		b.screenshot("tube-progress")
 		c.send("bury %d 0 reason:gone\r\n", id)
 		c.flush()
 		c.read("BURIED")
@@ -150,6 +164,26 @@ func TestJobSaysMore(t *testing.T) {
 		want := []string{"buried mailer gone", `released  550 no "such" <i>user</i>`}
 		if got := eval[[]string](b, `[...document.querySelectorAll("[data-table=attempts] tbody tr")].map(r => [...r.children].slice(1).map(c => c.innerText).join(" "))`); !slices.Equal(got, want) {
 			t.Errorf("attempts: %q, want %q", got, want)
+		}
+		for _, keep := range []string{"keep", ""} {
+			b.clickAction("kick")
+			b.dialog("kick")
+			b.choose("[name=keep_checkpoint]", keep)
+			b.screenshot("job-kick")
+			b.confirm("kick")
+			b.awaitMessage("1 job done.")
+			job := s.job(id)
+			if job.State != "ready" || (job.CheckpointBytes == 5) != (keep != "") {
+				t.Errorf("kicked, with %q: %+v", keep, job)
+			}
+			s.call("POST", "/v1/jobs/actions", map[string]any{"action": "bury", "ids": []uint64{id}}, nil)
+			b.goTo(fmt.Sprintf("?again%s#/job/%d", keep, id))
+			b.dialog("job")
+		}
+		b.clickAction("kick")
+		b.dialog("kick")
+		if b.has("[name=keep_checkpoint]") {
+			t.Error("a job without a checkpoint can keep it")
 		}
 	})
 }

@@ -250,6 +250,7 @@ type jobInfo struct {
 	Meta                                               map[string]string
 	Expires                                            int64  `json:"expires_ms"`
 	OnExpire                                           string `json:"on_expire"`
+	CheckpointBytes                                    int    `json:"checkpoint_bytes"`
 }
 
 func (s *testServer) job(id uint64) jobInfo {

@@ -1,5 +1,5 @@
 // One job: its properties and its body, and the actions on one or several jobs.
-import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
+import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration, progress } from "./ui.js";
 import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, batchPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
@@ -15,10 +15,11 @@ export const heldBadge = (held, text = "held: " + held, first = "") => make("spa
 // groupBadge returns the group of a job in a list, after its key.
 export const groupBadge = j => j.group && make("span", { className: "badge soft" + (j.key ? "" : " first") }, "group " + j.group);
 
-// actions are the actions on jobs, each with the states in which it is possible, and a further condition.
+// actions are the actions on jobs, each with the states in which it is possible, and a further condition. anew: the jobs start without their
+// checkpoints.
 const actions = {
-  replay: { states: ["ready", "delayed", "buried"], possible: j => isLetter(j), label: "Send back", text: "They go back to the tube that they came from. There they are ready and have new ids, and their failures are counted from 0." },
-  kick: { states: ["delayed", "buried"], label: "Kick", text: "They become ready at once." },
+  replay: { states: ["ready", "delayed", "buried"], anew: true, possible: j => isLetter(j), label: "Send back", text: "They go back to the tube that they came from. There they are ready and have new ids, and their failures are counted from 0." },
+  kick: { states: ["delayed", "buried"], anew: true, label: "Kick", text: "They become ready at once." },
   bury: { states: ["ready", "delayed"], label: "Bury", text: "They are buried until somebody kicks them." },
   reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
   priority: { states: ["ready", "delayed", "buried"], label: "Priority", title: "Change the priority of", fields: j => [{ name: "priority", label: "Priority", type: "number", value: j?.priority ?? 1024, required: true, max: 4294967295, help: "Jobs with a lower number come first" }] },
@@ -26,12 +27,18 @@ const actions = {
   delete: { states: ["ready", "delayed", "buried"], label: "Delete", text: "This cannot be undone.", danger: true },
 };
 
+// keepField lets a job that is started anew keep its checkpoint. Several jobs lose theirs.
+const keepField = jobs => jobs.length === 1 && jobs[0].checkpoint_bytes
+  ? [{ name: "keep_checkpoint", label: "Checkpoint", options: [{ value: "", label: "Drop it: the job starts anew" }, { value: "keep", label: "Keep checkpoint: the job goes on from there" }] }] : [];
+export const losing = jobs => jobs.some(j => j.checkpoint_bytes) ? " Their checkpoints are dropped." : "";
+
 // act applies an action to jobs after a confirmation. It reports whether it was confirmed.
 export async function act(name, jobs) {
   const a = actions[name], ids = jobs.map(j => j.id), which = ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job");
-  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("They go back to the tube that they came from. There they are ready and have new ids", "It goes back to the tube that it came from. There it is ready and has a new id").replace("their", "its") : a.text, hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
+  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("They go back to the tube that they came from. There they are ready and have new ids", "It goes back to the tube that it came from. There it is ready and has a new id").replace("their", "its") : a.text && a.text + (a.anew ? losing(jobs) : ""), hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.anew ? keepField(jobs) : a.fields?.(jobs[0]), check: a.check });
   if (!v) return false;
   const more = { ...v };
+  if (more.keep_checkpoint !== undefined) more.keep_checkpoint = more.keep_checkpoint === "keep";
   if (more.priority !== undefined) more.priority = Number(more.priority);
   const { done, missed } = await runAction(name, ids, more);
   note(`${plural(done, "job")} done.` + (missed.length ? ` Skipped (gone, in another state, or not allowed): ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
@@ -189,7 +196,7 @@ export function properties(job) {
     job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.batch && ["Batch", make("a", { href: batchPage(job.batch) }, job.batch)], (job.after ?? job.after_all) && [job.after ? "After the batch" : "After the end of the batch", make("a", { href: batchPage(job.after ?? job.after_all) }, job.after ?? job.after_all)],
     job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
     job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], isLetter(job) && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.after_replay && ["After a replay", policyText(job.after_replay) || "as its tube says"], holder(job) && ["Held by", holder(job)],
-    expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
+    job.progress && ["Progress", progress(job.progress)], job.checkpoint_bytes && ["Checkpoint", bytes(job.checkpoint_bytes)], expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)],
     job.trace && ["Trace context", job.trace], ...Object.entries(job.meta ?? {}).map(([name, value]) => ["Header " + name, value])];
   return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));

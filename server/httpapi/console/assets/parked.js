@@ -2,7 +2,7 @@
 import { make, number, plural, span, moment, note, attempt, ask, button, remember, two } from "./ui.js";
 import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
-import { JobDialog, runAction, act, isLetter, groupBadge } from "./job.js";
+import { JobDialog, runAction, act, losing, isLetter, groupBadge } from "./job.js";
 import { jobColumns } from "./tube.js";
 
 const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
@@ -134,8 +134,8 @@ class Parked {
   // startReplay replays jobs at a rate, until it is stopped or the page is left.
   async startReplay() {
     if (this.replaying) { this.replaying = null; return; }
-    const ids = this.chosenJobs().map(j => j.id), n = plural(ids.length, "job");
-    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done.", action: "Replay",
+    const jobs = this.chosenJobs(), ids = jobs.map(j => j.id), n = plural(ids.length, "job");
+    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs), action: "Replay",
       hits: v => `${n} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(ids.length / v.rate) - 1, "second")}.` : "."),
       fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;

@@ -31,7 +31,7 @@ export const jobColumns = {
 const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
   const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
   const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
-    isLetter(j) && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
+    isLetter(j) && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.progress && make("span", { className: "badge reserved", title: j.progress }, j.progress.slice(0, 40))];
   return j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
 } });
 

@@ -49,6 +49,24 @@ export function bytes(n) {
   }
 }
 
+// shareIn returns how much is done, from 0 to 1, by the first per cent or n/m in a text; null if there is none.
+export function shareIn(text) {
+  for (const [, percent, done, of] of text.matchAll(/(?<![\d.,])(\d+(?:\.\d+)?)\s?%|(?<![\d.,/])(\d[\d,]*)\s?\/\s?(\d[\d,]*)(?![\d/])/g)) {
+    const n = Number((percent ?? done).replaceAll(",", "")), m = percent ? 100 : Number(of.replaceAll(",", ""));
+    if (m > 0 && n <= m) return n / m;
+  }
+  return null;
+}
+
+// progress returns what a worker says of how far it is, with a bar if it says that in figures.
+export function progress(text) {
+  const share = shareIn(text);
+  if (share === null) return text;
+  const done = make("span", { className: "share reserved" });
+  done.style.width = share * 100 + "%";
+  return make("span", {}, text, make("span", { className: "progress", role: "progressbar", "aria-label": "Progress", "aria-valuenow": Math.round(share * 100) }, done));
+}
+
 export const plural = (n, noun, many = noun + "s") => number(n) + " " + (n === 1 ? noun : many);
 
 // note shows a message for 6 s. An error stays until it is closed.
