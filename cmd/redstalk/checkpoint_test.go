@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,7 +111,16 @@ func TestProgressIsShown(t *testing.T) {
 	if got, want := do("checkpoint", id, "--json"), fmt.Sprintf(`{"checkpoint":%q,"checkpoint_bytes":3,"id":%s}`+"\n", base64.StdEncoding.EncodeToString([]byte("\x00\xff\n")), id); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	send("bury "+id+" 1", "BURIED")
+	send("release "+id+" 1 0", "RELEASED")
+	var leased job
+	if err := json.Unmarshal([]byte(do("reserve", "-t", "c", "--json")), &leased); err != nil || leased.Progress != "" || leased.CheckpointBytes != 3 {
+		t.Errorf("%+v, %v", leased, err)
+	}
+	do("touch", id, "--lease", leased.Lease, "--progress", `say "half"`)
+	if got := do("list", "-t", "c", "--state", "reserved"); !strings.Contains(got, `say "half"; checkpoint: 3 bytes`) {
+		t.Error(got)
+	}
+	do("bury", id, "--lease", leased.Lease)
 	do("kick", "-t", "c", "--keep-checkpoint", "all")
 	do("checkpoint", id)
 	do("bury", id)

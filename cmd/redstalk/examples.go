@@ -21,7 +21,7 @@ var examples = map[string][]string{
 	"replay":       {"redstalk replay 7", "redstalk replay 7 --keep-checkpoint"},
 	"bury":         {"redstalk bury 7 --lease 00000000000000000002"},
 	"release":      {"redstalk release 7 --lease 00000000000000000002 --delay 5m"},
-	"touch":        {"redstalk touch 7 --lease 00000000000000000002"},
+	"touch":        {"redstalk touch 7 --lease 00000000000000000002", "redstalk touch 7 --lease 00000000000000000002 --progress '450/1000'"},
 	"checkpoint":   {"redstalk checkpoint 7", "redstalk checkpoint 7 >state.json"},
 	"reschedule":   {"redstalk reschedule 7 30m"},
 	"set-priority": {"redstalk set-priority 7 10"},

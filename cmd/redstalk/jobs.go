@@ -308,7 +308,7 @@ func touchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "touch", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, touch),
 		Usage: "restart the TTR of a reserved job, by its lease (extension lease)",
-		Flags: []cli.Flag{leaseFlag()},
+		Flags: []cli.Flag{leaseFlag(), &cli.StringFlag{Name: "progress", Usage: "`TEXT` that says how far the job is (extension progress)"}},
 	}
 }
 
@@ -321,7 +321,17 @@ func touch(t *task) error {
 	if lease == "" {
 		return usage("touch needs --lease: a reservation without a lease ends with its connection")
 	}
-	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s", id, lease) })
+	more := ""
+	if text := t.String("progress"); t.IsSet("progress") {
+		if !protocol.ValidProgress(text) {
+			return usage("--progress must have at most %d bytes of text", protocol.MaxProgress)
+		}
+		if err := t.require("progress", "touch --progress"); err != nil {
+			return err
+		}
+		more = " progress:" + protocol.Quote(text)
+	}
+	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s%s", id, lease, more) })
 }
 
 func rescheduleCommand() *cli.Command {

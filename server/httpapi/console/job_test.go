@@ -152,6 +152,10 @@ func TestJobSaysMore(t *testing.T) {
 		if got := eval[string](b, `document.querySelector("dialog [role=progressbar]").getAttribute("aria-valuenow")`); got != "45" {
 			t.Errorf("the bar is at %s", got)
 		}
+		shares := eval[[]any](b, `import("./ui.js").then(ui => ["45 %", "12.5% of it", "120 %, then 1/2", "1,000/4,000 rows", "3 / 8", "8/3", "0/0", "2026/11/28", "half"].map(ui.shareIn))`)
+		if want := []any{0.45, 0.125, 0.5, 0.25, 0.375, nil, nil, nil, nil}; !slices.Equal(shares, want) {
+			t.Errorf("shares: %v, want %v", shares, want)
+		}
 		b.screenshot("job-progress")
 		b.closeJob()
 		b.awaitText("450/1,000")
