@@ -35,19 +35,11 @@ func TestCheckpoints(t *testing.T) {
 	var received calls
 	at := receiver(t, func(w http.ResponseWriter, r *http.Request) {
 		received.record(r)
-		n := len(received.all())
-		if n > len(steps) {
-			w.Header()[checkpointHeader] = []string{encoded(9)} // of a job that is done
+		if n := len(received.all()); n <= len(steps) {
+			refuseWith(w, steps[n-1].answer, n == len(steps))
 			return
 		}
-		if answer := steps[n-1].answer; answer != nil {
-			w.Header()[checkpointHeader] = answer
-		}
-		status := 500
-		if n == len(steps) {
-			status = 410
-		}
-		http.Error(w, "oh", status)
+		w.Header()[checkpointHeader] = []string{encoded(9)} // of a job that is done
 	})
 	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
@@ -76,6 +68,18 @@ func TestCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it is done", func() bool { return w.job(id).State == tube.Gone })
+}
+
+// refuseWith answers with a checkpoint, unless that is nil, that a job has failed, or with last that it is to be parked.
+func refuseWith(w http.ResponseWriter, checkpoint []string, last bool) {
+	if checkpoint != nil {
+		w.Header()[checkpointHeader] = checkpoint
+	}
+	status := http.StatusInternalServerError
+	if last {
+		status = http.StatusGone
+	}
+	http.Error(w, "oh", status)
 }
 
 // TestCheckpointOfAnotherLease: what answers a call whose lease is over is not saved.

@@ -142,24 +142,7 @@ func TestJobSaysMore(t *testing.T) {
 		b.goTo(fmt.Sprintf("?held#/job/%d", id))
 		b.dialog("job")
 		b.wantProperties(map[string]string{"Held by": "mailer " + regexp.QuoteMeta(c.raw.LocalAddr().String()) + ".*", "Reason": "550 .*"})
-		c.send("touch %d progress:\"row 9 of 2026/11: 450/1,000\"\r\ncheckpoint %d 5\r\n\x00row9\r\n", id, id)
-		c.flush()
-		c.read("TOUCHED")
-		c.read("SAVED")
-		b.goTo(fmt.Sprintf("?reported#/job/%d", id))
-		b.dialog("job")
-		b.wantProperties(map[string]string{"Progress": "row 9 of 2026/11: 450/1,000", "Checkpoint": "5 B"})
-		if got := eval[string](b, `document.querySelector("dialog [role=progressbar]").getAttribute("aria-valuenow")`); got != "45" {
-			t.Errorf("the bar is at %s", got)
-		}
-		shares := eval[[]any](b, `import("./ui.js").then(ui => ["45 %", "12.5% of it", "120 %, then 1/2", "1,000/4,000 rows", "3 / 8", "8/3", "0/0", "2026/11/28", "half"].map(ui.shareIn))`)
-		if want := []any{0.45, 0.125, 0.5, 0.25, 0.375, nil, nil, nil, nil}; !slices.Equal(shares, want) {
-			t.Errorf("shares: %v, want %v", shares, want)
-		}
-		b.screenshot("job-progress")
-		b.closeJob()
-		b.awaitText("450/1,000")
-		b.screenshot("tube-progress")
+		b.showsReports(c, id)
 		c.send("bury %d 0 reason:gone\r\n", id)
 		c.flush()
 		c.read("BURIED")
@@ -169,27 +152,53 @@ func TestJobSaysMore(t *testing.T) {
 		if got := eval[[]string](b, `[...document.querySelectorAll("[data-table=attempts] tbody tr")].map(r => [...r.children].slice(1).map(c => c.innerText).join(" "))`); !slices.Equal(got, want) {
 			t.Errorf("attempts: %q, want %q", got, want)
 		}
-		for _, keep := range []string{"keep", ""} {
-			b.clickAction("kick")
-			b.dialog("kick")
-			b.choose("[name=keep_checkpoint]", keep)
-			b.screenshot("job-kick")
-			b.confirm("kick")
-			b.awaitMessage("1 job done.")
-			job := s.job(id)
-			if job.State != "ready" || (job.CheckpointBytes == 5) != (keep != "") {
-				t.Errorf("kicked, with %q: %+v", keep, job)
-			}
-			s.call("POST", "/v1/jobs/actions", map[string]any{"action": "bury", "ids": []uint64{id}}, nil)
-			b.goTo(fmt.Sprintf("?again%s#/job/%d", keep, id))
-			b.dialog("job")
-		}
+		b.asksForCheckpoint(s, id)
+	})
+}
+
+// showsReports checks what the dialog and the list say of what c, which holds a job, reports of it.
+func (b *tab) showsReports(c *conn, id uint64) {
+	b.t.Helper()
+	c.send("touch %d progress:\"row 9 of 2026/11: 450/1,000\"\r\ncheckpoint %d 5\r\n\x00row9\r\n", id, id)
+	c.flush()
+	c.read("TOUCHED")
+	c.read("SAVED")
+	b.goTo(fmt.Sprintf("?reported#/job/%d", id))
+	b.dialog("job")
+	b.wantProperties(map[string]string{"Progress": "row 9 of 2026/11: 450/1,000", "Checkpoint": "5 B"})
+	if got := eval[string](b, `document.querySelector("dialog [role=progressbar]").getAttribute("aria-valuenow")`); got != "45" {
+		b.t.Errorf("the bar is at %s", got)
+	}
+	shares := eval[[]any](b, `import("/console/ui.js").then(ui => ["45 %", "12.5% of it", "120 %, then 1/2", "1,000/4,000 rows", "3 / 8", "8/3", "0/0", "2026/11/28", "half"].map(ui.shareIn))`)
+	if want := []any{0.45, 0.125, 0.5, 0.25, 0.375, nil, nil, nil, nil}; !slices.Equal(shares, want) {
+		b.t.Errorf("shares: %v, want %v", shares, want)
+	}
+	b.screenshot("job-progress")
+	b.closeJob()
+	b.awaitText("450/1,000")
+}
+
+// asksForCheckpoint kicks a buried job in its dialog: with its checkpoint, and then without. A job that has none is not asked about it.
+func (b *tab) asksForCheckpoint(s *testServer, id uint64) {
+	b.t.Helper()
+	for _, keep := range []string{"keep", ""} {
 		b.clickAction("kick")
 		b.dialog("kick")
-		if b.has("[name=keep_checkpoint]") {
-			t.Error("a job without a checkpoint can keep it")
+		b.choose("[name=keep_checkpoint]", keep)
+		b.confirm("kick")
+		b.awaitMessage("1 job done.")
+		if job := s.job(id); job.State != "ready" || (job.CheckpointBytes == 5) != (keep != "") {
+			b.t.Errorf("kicked, with %q: %+v", keep, job)
 		}
-	})
+		s.call("POST", "/v1/jobs/actions", map[string]any{"action": "bury", "ids": []uint64{id}}, nil)
+		b.goTo(fmt.Sprintf("?again%s#/job/%d", keep, id))
+		b.dialog("job")
+	}
+	b.clickAction("kick")
+	b.dialog("kick")
+	if b.has("[name=keep_checkpoint]") {
+		b.t.Error("a job without a checkpoint can keep it")
+	}
 }
 
 // TestDeadLetters: dead letters are listed with the beginnings of their bodies, and go back where they came from.
