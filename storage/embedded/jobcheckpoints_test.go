@@ -18,11 +18,8 @@ func TestCheckpointsInTables(t *testing.T) {
 	e := mustOpen(t, d.options(t))
 	defer func() { e.Close() }()
 	const jobs = 200
-	text := func(id uint64, nth int) string {
-		return fmt.Sprint(id, " ", nth, strings.Repeat(" checkpoint", 400))
-	}
 	save := func(id uint64, nth int) {
-		op := storage.Op{Kind: storage.Move, Move: tube.SaveCheckpoint, Holder: 1, ID: id, Args: &storage.Args{Data: []byte(text(id, nth))}}
+		op := storage.Op{Kind: storage.Move, Move: tube.SaveCheckpoint, Holder: 1, ID: id, Args: &storage.Args{Data: []byte(nthCheckpoint(id, nth))}}
 		if do(t, e, op)[0].Answer.NotFound {
 			t.Fatalf("the checkpoint of job %d was not saved", id)
 		}
@@ -39,7 +36,7 @@ func TestCheckpointsInTables(t *testing.T) {
 	}
 	want := func(what string, nth func(id uint64) int) {
 		for _, id := range ids {
-			if got := string(do(t, e, storage.Op{Kind: storage.GetCheckpoint, ID: id})[0].Answer.Body); got != text(id, nth(id)) {
+			if got := string(do(t, e, storage.Op{Kind: storage.GetCheckpoint, ID: id})[0].Answer.Body); got != nthCheckpoint(id, nth(id)) {
 				t.Fatalf("%s: the checkpoint of job %d is %.20q, not the one that was saved last", what, id, got)
 			}
 		}
@@ -66,6 +63,12 @@ func TestCheckpointsInTables(t *testing.T) {
 	for _, id := range ids {
 		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
+	wantNoCheckpoints(t, e, ids)
+}
+
+// wantNoCheckpoints checks that the checkpoints with these numbers are gone, also from the tables.
+func wantNoCheckpoints(t *testing.T, e *Engine, ids []uint64) {
+	t.Helper()
 	toTables(t, e)
 	from := e.journal.tables.Snapshot()
 	defer from.Close()
@@ -77,6 +80,11 @@ func TestCheckpointsInTables(t *testing.T) {
 	if n := savedBytes(e); n != 0 {
 		t.Errorf("%d bytes of checkpoints are in memory, of jobs that are gone", n)
 	}
+}
+
+// nthCheckpoint is what is saved of a job.
+func nthCheckpoint(id uint64, nth int) string {
+	return fmt.Sprint(id, " ", nth, strings.Repeat(" checkpoint", 400))
 }
 
 // TestShortLivedCheckpoint: a checkpoint whose job is deleted before its window is written leaves nothing for the tables.

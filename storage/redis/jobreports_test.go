@@ -234,7 +234,7 @@ func TestCheckpointSavedOnce(t *testing.T) {
 		newer := strings.Repeat("n", size) // as long as what it replaces
 		cutBehind(proxy, "reporting", func() { client.Set(t.Context(), key, newer, 0) })
 		s.ok(saveOp(1, id, 0, strings.Repeat("f", size)))
-		if got := s.parts[0].stats.replays.Load(); got != int64(n+1) {
+		if got := s.parts[0].stats.replays.Load(); got != uint64(n+1) {
 			t.Errorf("%d replies were repeated", got)
 		}
 		s.wantReports("sent twice", id, "", newer)

@@ -178,15 +178,8 @@ func (m *Model) Do(op *storage.Op) {
 		}
 	case storage.Reschedule:
 		m.reschedule(op)
-	case storage.Peek:
-		answer(a, m.job(op.ID))
-	case storage.GetCheckpoint:
-		j := m.job(op.ID)
-		if a.NotFound = j == nil || j.checkpoint == ""; !a.NotFound {
-			a.Body = []byte(j.checkpoint)
-		}
-	case storage.PeekHead:
-		answer(a, m.peekHead(op, in))
+	case storage.Peek, storage.PeekHead, storage.GetCheckpoint:
+		m.peek(op, in)
 	case storage.Pause:
 		m.pause(op)
 	case storage.Ref:
@@ -220,6 +213,21 @@ func (m *Model) Do(op *storage.Op) {
 	m.drop()
 	m.giveTurns(ready)
 	m.seeGroups(nil)
+}
+
+// peek carries out an operation that reads a job, or its checkpoint.
+func (m *Model) peek(op *storage.Op, in func(*modelJob) bool) {
+	a, j := &op.Answer, m.job(op.ID)
+	switch {
+	case op.Kind == storage.PeekHead:
+		answer(a, m.peekHead(op, in))
+	case op.Kind == storage.Peek:
+		answer(a, j)
+	case j == nil || j.checkpoint == "":
+		a.NotFound = true
+	default:
+		a.Body = []byte(j.checkpoint)
+	}
 }
 
 // peekHead returns the first job of a tube in a state: of the ready ones, the one that a take would
@@ -294,6 +302,19 @@ func (m *Model) reserve(j *modelJob, h tube.Holder) {
 
 func (j *modelJob) saveCheckpoint(data string) {
 	j.checkpoint, j.metadata.Checkpoint.Size = data, uint32(len(data))
+}
+
+// reported takes what the holder of a job reports.
+func (j *modelJob) reported(op *storage.Op) {
+	args := op.Args
+	if args == nil {
+		args = new(storage.Args)
+	}
+	if op.Move == tube.SaveCheckpoint {
+		j.saveCheckpoint(string(args.Data))
+	} else if args.Progress != nil {
+		j.metadata.Progress = *args.Progress
+	}
 }
 
 func (m *Model) touch(j *modelJob) {
@@ -375,15 +396,9 @@ func (m *Model) move(op *storage.Op) {
 		m.fail(j, op, tube.FailedByBury)
 		m.bury(j)
 		j.counters[tube.Buries]++
-	case op.Move == tube.Touch && mine:
-		if m.touch(j); op.Args != nil && op.Args.Progress != nil {
-			j.metadata.Progress = *op.Args.Progress
-		}
-	case op.Move == tube.SaveCheckpoint && mine:
+	case (op.Move == tube.Touch || op.Move == tube.SaveCheckpoint) && mine:
 		m.touch(j)
-		if j.saveCheckpoint(""); op.Args != nil {
-			j.saveCheckpoint(string(op.Args.Data))
-		}
+		j.reported(op)
 	default:
 		return
 	}
