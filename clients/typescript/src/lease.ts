@@ -1,6 +1,6 @@
 import type { Client } from './client.js';
 import type { Job } from './commands.js';
-import { ClosedError, isPassingReply, JobDeletedError, JobLostError, JobTimeoutError, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { ClosedError, isPassingReply, JobDeletedError, JobLostError, JobTimeoutError, NotFinishedError, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
 import { messageOf, toError } from './usercode.js';
 
 const retryPause = 100;
@@ -182,10 +182,10 @@ export class Lease {
     });
   }
 
-  /** Why the job has failed if its processor throws this: that its time is over, if so. */
+  /** What it means for the job that its processor throws this: that its time is over, if so, unless it says something special. */
   failure(thrown: Error): Error {
     const { reason } = this.signal;
-    if (!(reason instanceof JobTimeoutError) || thrown instanceof UnrecoverableError) return thrown;
+    if (!(reason instanceof JobTimeoutError) || thrown instanceof UnrecoverableError || thrown instanceof NotFinishedError) return thrown;
     if (thrown !== reason) reason.cause = thrown;
     return reason;
   }

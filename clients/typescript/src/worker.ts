@@ -17,7 +17,7 @@ export interface WorkerOptions {
   concurrency?: number;
   /**
    * How many milliseconds a processor can run, or a function of the job that says it; 0 is no limit, and 30 minutes the default. Then the signal of the job
-   * is aborted. If the processor throws then, or does not end within ten seconds, the job has failed with a JobTimeoutError.
+   * is aborted. If the processor throws then, but no NotFinishedError, or does not end within ten seconds, the job has failed with a JobTimeoutError.
    */
   timeout?: number | ((job: Job) => number | undefined);
   /** False: the worker starts with run(). */

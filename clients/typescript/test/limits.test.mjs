@@ -32,21 +32,24 @@ function ends(worker, count) {
 }
 
 for (const kind of kinds) {
-  test(`a processor whose time is over is told, and fails unless it resolves, on ${kind}`, async t => {
+  test(`a processor whose time is over is told, and fails unless it resolves or is not finished, on ${kind}`, async t => {
+    let attempts = 0;
     const { queue, worker } = await pair(t, kind, async job => {
       const reason = await aborted(job.signal);
       if (job.name === 'done') return reason.message;
       if (job.name === 'never') throw new UnrecoverableError('never');
-      if (job.name === 'not finished') throw new NotFinishedError();
+      if (job.name === 'goes on' && !attempts++) throw new NotFinishedError();
+      if (job.name === 'goes on') return job.attemptsMade;
       throw job.name === 'itself' ? reason : new Error('stopped');
     }, { timeout: 200, concurrency: 5 });
     const all = ends(worker, 5);
     const ids = {};
-    for (const name of ['done', 'never', 'itself', 'stops', 'not finished']) ids[name] = (await queue.add(name, 0)).id;
+    for (const name of ['done', 'never', 'itself', 'stops', 'goes on']) ids[name] = (await queue.add(name, 0)).id;
     const seen = await all;
     assert.equal(seen.done, 'timeout');
     assert.equal(seen.never.message, 'never');
-    assert.ok(['itself', 'stops', 'not finished'].every(name => seen[name] instanceof JobTimeoutError));
+    assert.ok(seen.itself instanceof JobTimeoutError && seen.stops instanceof JobTimeoutError);
+    assert.deepEqual([seen['goes on'], attempts], [kind === 'beanstalkd' ? 1 : 0, 2]);
     assert.equal(seen.stops.cause.message, 'stopped');
     const { state, reason } = await queue.client.statsJob(ids.stops);
     assert.deepEqual([state, reason], ['buried', kind === 'beanstalkd' ? undefined : 'timeout']);
