@@ -230,14 +230,20 @@ func TestCheckpointSavedOnce(t *testing.T) {
 	s.take("t")
 	client := server.Client(t)
 	key := "redstalk:{0}:checkpoint:" + string(schema.AppendID(nil, id))
-	cutBehind(proxy, "reporting", func() { client.Set(t.Context(), key, "newer", 0) }) // 5 bytes, as what it replaces
-	s.ok(saveOp(1, id, 0, "first"))
-	if n := s.parts[0].stats.replays.Load(); n != 1 {
-		t.Errorf("%d replies were repeated", n)
+	for n, size := range []int{5, 3 * schema.LargeFrom} {
+		newer := strings.Repeat("n", size) // as long as what it replaces
+		cutBehind(proxy, "reporting", func() { client.Set(t.Context(), key, newer, 0) })
+		s.ok(saveOp(1, id, 0, strings.Repeat("f", size)))
+		if got := s.parts[0].stats.replays.Load(); got != uint64(n+1) {
+			t.Errorf("%d replies were repeated", got)
+		}
+		s.wantReports("sent twice", id, "", newer)
+		s.ok(saveOp(1, id, 0, "second"))
+		s.wantReports("saved", id, "", "second")
 	}
-	s.wantReports("sent twice", id, "", "newer")
-	s.ok(saveOp(1, id, 0, "second"))
-	s.wantReports("saved", id, "", "second")
+	if left := client.Keys(t.Context(), "*:put:*").Val(); len(left) > 0 {
+		t.Errorf("staged records are left: %q", left)
+	}
 }
 
 // TestReportsOnTheirWay: a dead letter that goes to another partition in steps has its checkpoint and its progress there, whatever step was the last.

@@ -166,7 +166,6 @@ function slow_functions()
 --include data: after
 --include data: placement
 --include tagged/metadata.lua
---include tagged/reports.lua
 --include tagged/policies.lua
 --include tagged/keys.lua
 --include tagged/expiry.lua
@@ -175,6 +174,9 @@ function slow_functions()
 --include tagged/ended.lua
 --include tagged/leases.lua
 --include tagged/pending.lua
+  end
+  local function define_reports()
+--include tagged/reports.lua
   end
   function define_groups()
 --include groups/all.lua

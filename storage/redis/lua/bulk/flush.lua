@@ -16,7 +16,7 @@ local function remove_records(tube, state, keys)
       SLOW.ended_batch(j)
       size = size + size_of(j)
       SLOW.forget_metadata(j)
-      SLOW.forget_reports(j)
+      if SLOW.has_reports(j) then SLOW.forget_reports(j) end
     elseif letter ~= '' then
       if sum.keeping then SLOW.keep_key(key, state) end
       size, plain = size + call('STRLEN', key) - #tube - NAME_AT + 1, plain + 1

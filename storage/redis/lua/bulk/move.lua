@@ -295,7 +295,7 @@ OPERATIONS['replay'] = function(i)
   local home = f and f.from_tube ~= j.tube and f.from_tube or ''
   if home ~= '' then
     leave_place(j)
-    SLOW.report(j, { progress = '', checkpoint = not sum.keeps_checkpoint and '' or nil })
+    if SLOW.has_reports(j) then SLOW.report(j, { progress = '', checkpoint = not sum.keeps_checkpoint and '' or nil }) end
     move_alone(j, home, 'ready', format('%.0f', j.pri), true)
   elseif j and j.state == 'buried' then
     leave_place(j)

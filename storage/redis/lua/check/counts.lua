@@ -259,11 +259,11 @@ function STEPS.tubes()
   return done, too_many, sum.urgent, sum.ready, sum.delayed, sum.buried
 end
 
--- mark_of returns a text that differs after a job of a tube was put or removed, and after the
--- tube was dropped.
+-- mark_of returns a text that differs after a job of a tube was put or removed, or a checkpoint was saved with another size, and after
+-- the tube was dropped.
 local function mark_of(tube)
-  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes')
-  return (call('ZSCORE', PREFIX .. 'tubes', tube) or '') .. ' ' .. (have[1] or '0') .. ' ' .. (have[2] or '0')
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'resized')
+  return (call('ZSCORE', PREFIX .. 'tubes', tube) or '') .. ' ' .. (have[1] or '0') .. ' ' .. (have[2] or '0') .. ' ' .. (have[3] or '0')
 end
 
 -- marks tubes… → the mark of each

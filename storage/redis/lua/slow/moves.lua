@@ -190,7 +190,7 @@ local function delete(j)
   if j.has_metadata then
     SLOW.ended_batch(j)
     SLOW.forget_metadata(j)
-    SLOW.forget_reports(j)
+    if SLOW.has_reports(j) then SLOW.forget_reports(j) end
   end
   lengths[j.key] = nil
   call('DEL', j.key)
@@ -228,7 +228,7 @@ local function follow(j, arrow)
     if from == 'reserved' then
       if not sum.ended_by_server then
         grow(j, 'reserves')
-      elseif j.has_metadata then
+      elseif j.has_metadata and SLOW.has_reports(j) then
         SLOW.keep_progress(j)
       end
       j.is_counted = true
@@ -243,7 +243,9 @@ local function follow(j, arrow)
     if SLOW.lapse_if_over(j) then return end
   end
   if sum.reports then SLOW.report(j, sum.reports) end
-  if j.has_metadata and not sum.keeps_checkpoint and (arrow == 'kick-job buried' or arrow == 'kick-job delayed') then SLOW.report(j, { checkpoint = '' }) end
+  if (arrow == 'kick-job buried' or arrow == 'kick-job delayed') and j.has_metadata and not sum.keeps_checkpoint and SLOW.has_reports(j) then
+    SLOW.report(j, { checkpoint = '' })
+  end
   if from == 'buried' and j.has_metadata then SLOW.unpark(j, arrow) end
   if ARROW_ENDS[arrow] and is_ruled(j) then
     SLOW.come_back(j, arrow)

@@ -12,6 +12,13 @@ local function metadata_of(j)
 end
 SLOW.metadata_of = metadata_of
 
+-- has_reports returns whether a job has a checkpoint or a progress, see reports.lua.
+local function has_reports(j)
+  local f = metadata_of(j)
+  return f ~= nil and f.reports or false
+end
+SLOW.has_reports = has_reports
+
 -- read_group returns the group of a job, false if it has none.
 function SLOW.read_group(j)
   local f = metadata_of(j)

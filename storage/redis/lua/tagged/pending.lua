@@ -92,7 +92,7 @@ OPERATIONS['arrive'] = function(i)
     give_key(tube, key, job)
   end
   if j.has_metadata then SLOW.add_expiry(job, metadata_of(j)) end
-  SLOW.report(j, { progress = ARGV[i + 7], checkpoint = ARGV[i + 8] })
+  if has_reports(j) then SLOW.report(j, { progress = ARGV[i + 7], checkpoint = ARGV[i + 8] }) end
   if j.has_metadata and (j.metadata.batch or j.metadata.after) then SLOW.job_batches().arrived(j, ARGV[i + 5]) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true

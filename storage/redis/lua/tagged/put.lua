@@ -152,7 +152,8 @@ local function put_one(tube, i, scheduled)
     drop_put(record)
     return PUT_SEALED, 0
   end
-  if limits and not has_room(tube, limits, size, old and what ~= TAKE_OVER and size_of(old) + SLOW.checkpoint_size(old)) then
+  local replaces = limits and old and what ~= TAKE_OVER
+  if limits and not has_room(tube, limits, size, replaces and size_of(old) + (has_reports(old) and SLOW.checkpoint_size(old) or 0)) then
     answer(PUT_REFUSED)
     drop_put(record)
     return PUT_REFUSED, 0

@@ -1,6 +1,6 @@
 -- What the holders of a job report: its checkpoint, from which the next delivery goes on, and its progress, which people read. They are in
--- keys of their own, so that jobs without them cost nothing, and nobody reads a large checkpoint but who wants it. f.reports says that a
--- job has one of them.
+-- keys of their own, so that jobs without them cost nothing, and nobody reads a large checkpoint but who wants it. The metadata of a
+-- job says whether it has one of them, see SLOW.has_reports. Only then the functions here are needed.
 --
 -- A progress is gone when the job is reserved again. No take looks for that: progress:ID is 'RESERVES TEXT', with what
 -- the counter of reservations is when the delivery that has said it ends.
@@ -10,12 +10,6 @@ local function keys_of_reports(key)
   return PREFIX .. 'checkpoint:' .. id, PREFIX .. 'progress:' .. id
 end
 
--- has_reports returns whether a job has a checkpoint or a progress.
-local function has_reports(j)
-  local f = metadata_of(j)
-  return f ~= nil and f.reports
-end
-
 -- delivery_of returns what the counter of reservations is when the present delivery of a job ends, or has ended.
 local function delivery_of(j)
   return (j.reserves + (j.state == 'reserved' and not j.is_counted and 1 or 0)) % 4294967296
@@ -23,13 +17,13 @@ end
 
 -- checkpoint_size returns the size of the checkpoint of a job in bytes, 0 if it has none.
 function SLOW.checkpoint_size(j)
-  return has_reports(j) and call('STRLEN', (keys_of_reports(j.key))) or 0
+  return call('STRLEN', (keys_of_reports(j.key)))
 end
 
 -- progress_of returns the progress of a job, '' if it has none.
 function SLOW.progress_of(j)
-  local said = has_reports(j) and call('GET', (select(2, keys_of_reports(j.key)))) or ''
-  local delivery, text = string.match(said, '^(%d+) (.*)$')
+  local _, key = keys_of_reports(j.key)
+  local delivery, text = string.match(call('GET', key) or '', '^(%d+) (.*)$')
   return tonumber(delivery) == delivery_of(j) and text or ''
 end
 
@@ -51,23 +45,23 @@ end
 function SLOW.report(j, said)
   local checkpoint, progress = keys_of_reports(j.key)
   local says = said.staged or (said.checkpoint or '') ~= '' or (said.progress or '') ~= ''
-  local had = has_reports(j)
+  local had = SLOW.has_reports(j)
   if not says and not had then return end
   if said.checkpoint then
     local before, size = had and call('STRLEN', checkpoint) or 0, #said.checkpoint
     if said.staged then size, said.staged = adopt(checkpoint), nil else write(checkpoint, said.checkpoint) end
     bytes[j.tube] = (bytes[j.tube] or 0) + size - before
+    if size ~= before then count_up(PREFIX .. 'tube:' .. j.tube, 'resized', 1) end -- for fsck beside instances
   end
   if said.progress then write(progress, said.progress ~= '' and format('%.0f ', delivery_of(j)) .. said.progress or '') end
   local has = says or call('EXISTS', checkpoint, progress) > 0
   if has == had then return end
-  change_metadata(j).reports = has
-  save_metadata(j)
+  SLOW.change_metadata(j).reports = has
+  SLOW.save_metadata(j)
 end
 
 -- keep_progress is called when a delivery of a job ends that does not count.
 function SLOW.keep_progress(j)
-  if not has_reports(j) then return end
   local text = SLOW.progress_of(j)
   j.is_counted = true
   SLOW.report(j, { progress = text })
@@ -75,7 +69,6 @@ end
 
 -- forget_reports is called for a job that is about to be deleted.
 function SLOW.forget_reports(j)
-  if not has_reports(j) then return end
   bytes[j.tube] = (bytes[j.tube] or 0) - SLOW.checkpoint_size(j)
   call('DEL', keys_of_reports(j.key))
 end
