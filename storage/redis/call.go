@@ -43,6 +43,8 @@ type call struct {
 	// jobs.
 	noMemory error
 
+	revived bool // the instance has just learned that it was declared dead, see refusal
+
 	body   int    // largest body, in bytes, that Redis accepts
 	sentAs uint64 // its number when it was last sent
 

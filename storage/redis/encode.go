@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
@@ -173,10 +174,19 @@ func storesMuch(op *storage.Op) bool {
 // refuses returns whether an operation is answered without being sent.
 func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
 
+// lateFor is how long after a pause of this instance commands can arrive that were sent before it.
+const lateFor = 2 * time.Second
+
+// errLate is why a checkpoint is not saved after such a pause.
+var errLate = fmt.Errorf("%w: this server was paused for so long that another one may have saved a newer checkpoint", storage.ErrUnavailable)
+
 // refusal returns why an operation is not sent; nil if it is sent. Reasons are that Redis has
-// no memory for jobs, that it must not get any, or that the job is too large for it.
+// no memory for jobs, that it must not get any, that the job is too large for it, or that the operation may have waited during a pause
+// of this instance: the owner of a lease that had no reply may have saved a newer checkpoint through another instance.
 func (c *call) refusal(op *storage.Op) error {
 	switch {
+	case c.revived && op.Kind == storage.Move && op.Move == tube.SaveCheckpoint && op.Holder == tube.LeaseHolder:
+		return errLate
 	case !needsMemory(op):
 		return nil
 	case c.noMemory != nil:

@@ -23,6 +23,40 @@ func saveOp(h tube.Holder, id, lease uint64, data string) storage.Op {
 	return op
 }
 
+// TestLateCheckpoint: an instance that was paused, and is declared dead, does not save a checkpoint that has waited meanwhile: the owner of
+// the lease has gone on through another instance.
+func TestLateCheckpoint(t *testing.T) {
+	lt := newLeaseSetTest(t)
+	paused := lt.open(lt.redis.URL(), patient)
+	id := do(paused, put("x")).ID
+	lease := do(paused, storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{"t"}}).Result.Lease
+	save := func(s *Store, data string) storage.Answer { return do(s, saveOp(tube.LeaseHolder, id, lease, data)) }
+	if a := save(paused, "first"); a.Err != nil || a.NotFound {
+		t.Fatalf("the first checkpoint: %+v", a)
+	}
+	do(paused, put("held by a connection"))
+	if a := do(paused, take(1)); a.NotFound {
+		t.Fatalf("a second job: %+v", a)
+	}
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	lt.s.Tick()
+	awaitReserved(t, lt.s, 1) // the other one is dead
+	if a := save(lt.s, "third"); a.Err != nil || a.NotFound {
+		t.Fatalf("through the other instance: %+v", a)
+	}
+	if a := save(paused, "second"); !errors.Is(a.Err, storage.ErrUnavailable) {
+		t.Errorf("a checkpoint that has waited: %+v", a)
+	}
+	if a := do(paused, storage.Op{Kind: storage.GetCheckpoint, ID: id}); string(a.Body) != "third" {
+		t.Errorf("the checkpoint is %q", a.Body)
+	}
+	lt.ahead.Add(int64(3 * time.Second))
+	if a := save(paused, "fourth"); a.Err != nil || a.NotFound {
+		t.Errorf("later: %+v", a)
+	}
+}
+
 // sayOp says how far a job is.
 func sayOp(h tube.Holder, id uint64, text string) storage.Op {
 	op := move(tube.Touch, h, id)

@@ -61,7 +61,8 @@ type partition struct {
 	ends awaitedEnds // safe for concurrent use
 
 	// The rest belongs to the caller.
-	keeping   bool // policies say something about records of ended jobs, as of the last reply
+	keeping   bool      // policies say something about records of ended jobs, as of the last reply
+	revivedAt time.Time // when this instance went on under another name since others had declared it dead; zero: never
 	link      conn.Link
 	pipeline  pipeline
 	ids       ids

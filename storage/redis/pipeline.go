@@ -50,6 +50,7 @@ func (p *partition) newCall() *call {
 func (p *partition) limit(c *call) {
 	caps := p.server.capabilities.Load()
 	c.body = caps.body()
+	c.revived = !p.revivedAt.IsZero() && elapsed(p.revivedAt, p.clock.now()) < lateFor
 	if c.noMemory == nil {
 		c.noMemory = caps.refusal
 	}

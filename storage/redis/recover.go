@@ -195,6 +195,7 @@ func (p *partition) renew(c *call, err error) {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", p.holdings.count())
 	}
 	if strings.Contains(err.Error(), lua.DeclaredDead) {
+		p.revivedAt = p.clock.now()
 		p.holdings.clear()
 	} else {
 		p.holdings.forfeit()
