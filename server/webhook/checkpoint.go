@@ -59,12 +59,12 @@ func (d *Dispatcher) saveCheckpoint(ctx context.Context, answer *http.Response, 
 
 // checkpointIn decodes a header.
 func checkpointIn(value string) ([]byte, error) {
-	if len(value) > base64.StdEncoding.EncodedLen(tube.MaxCheckpoint) {
-		return nil, fmt.Errorf("it has more than %d bytes", tube.MaxCheckpoint)
-	}
 	data, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not base64", checkpointHeader)
+	}
+	if len(data) > tube.MaxCheckpoint {
+		return nil, fmt.Errorf("it has more than %d bytes", tube.MaxCheckpoint)
 	}
 	return data, nil
 }

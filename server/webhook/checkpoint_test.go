@@ -101,3 +101,15 @@ func TestCheckpointOfAnotherLease(t *testing.T) {
 		}
 	}
 }
+
+// TestLargestCheckpoint: a checkpoint in a header has no byte more than one of any other worker, though base64 has the same length for some of
+// these.
+func TestLargestCheckpoint(t *testing.T) {
+	t.Parallel()
+	for more, want := range []bool{true, false, false, false} {
+		data, err := checkpointIn(base64.StdEncoding.EncodeToString(make([]byte, tube.MaxCheckpoint+more)))
+		if got := err == nil; got != want {
+			t.Errorf("a checkpoint of %d bytes is accepted: %t (%d bytes, %v)", tube.MaxCheckpoint+more, got, len(data), err)
+		}
+	}
+}
