@@ -16,7 +16,7 @@ import (
 // longjobs_test.go does what docs/long-jobs.md says, with fewer rows.
 
 const (
-	rowsOfImport = 60_000
+	rowsOfImport = 200_000 // 20 s: the workers need some time to start
 	rowsOfChunk  = 1000
 )
 

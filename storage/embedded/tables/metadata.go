@@ -333,7 +333,7 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 		case afterField, afterAllField:
 			m.After, m.AfterAll = name(b.long()), tag == afterAllField
 		case checkpointField:
-			m.Checkpoint = tube.CheckpointRef{Number: b.number(math.MaxUint64), Size: uint32(b.number(tube.MaxCheckpoint))}
+			m.Checkpoint = tube.CheckpointRef{Number: b.number(math.MaxUint64), Size: uint32(b.number(math.MaxUint32))}
 		case progressField:
 			m.Progress = string(b.long())
 		case expiresField:

@@ -91,8 +91,14 @@ type RedisServer struct {
 
 // NewRedis starts a Redis. The test is skipped if it is not installed.
 func NewRedis(t testing.TB) *RedisServer {
-	r := &RedisServer{Addr: FreeAddr(t), dir: t.TempDir()}
-	r.Start(t)
+	r := &RedisServer{dir: t.TempDir()}
+	for {
+		r.Addr = FreeAddr(t)
+		if r.Start(t); r.answers() {
+			break
+		}
+		r.Stop() // another process has taken the port meanwhile
+	}
 	t.Cleanup(func() { r.Stop() }) // once, so that servers that need it stop before it
 	return r
 }
@@ -102,6 +108,19 @@ func (r *RedisServer) Start(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(r.Addr)
 	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
+}
+
+// answers reports whether a Redis listens at the address.
+func (r *RedisServer) answers() bool {
+	c, err := net.Dial("tcp", r.Addr)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprint(c, "PING\r\n")
+	reply, err := bufio.NewReader(c).ReadString('\n')
+	return err == nil && reply == "+PONG\r\n"
 }
 
 // Save writes a snapshot.
