@@ -27,7 +27,7 @@ var commandsWithTags = []struct {
 	{field.InPreview, "preview-schedule"}, {field.InRelease, "release"}, {field.InBury, "bury"}, {field.InTouch, "touch"}, {field.InCopy, "put of a copy"},
 }
 
-// WriteFields writes all tags of commands as a JSON array: their names, where they are known, their kind of value and a line
+// WriteFields writes all tags of commands, and the word of kicks, as a JSON array: their names, where they are known, their kind of value and a line
 // of help.
 func WriteFields(to io.Writer) error {
 	all := []fieldInfo{}
@@ -40,6 +40,10 @@ func WriteFields(to io.Writer) error {
 		}
 		all = append(all, f)
 	}
+	all = append(all, fieldInfo{
+		Name: "keep-checkpoint", JSON: "keep_checkpoint", In: []string{"kick", "kick-job", "replay-job"},
+		Help: "a word without a value: the jobs keep their last checkpoint",
+	})
 	encoder := json.NewEncoder(to)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)

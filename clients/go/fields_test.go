@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"redstalk/clients/go/inspect"
 	"redstalk/clients/go/redstalktest"
 )
 
@@ -20,6 +21,12 @@ func TestFields(t *testing.T) {
 	ofJobs := slices.DeleteFunc(put, func(name string) bool { return name == "at" || name == "on-duplicate" }) // SetSchedule takes neither
 	wantSame(t, "set-schedule", append(ofJobs, writtenTags(t, "client/schedule.go")...), known["set-schedule"])
 	wantSame(t, "set-group", writtenTags(t, "inspect/groups.go"), known["set-group"])
+	wantSame(t, "release", writtenTags(t, "client/job.go"), known["release"])
+	wantSame(t, "bury", []string{"reason"}, known["bury"])
+	wantSame(t, "touch", writtenTags(t, "client/checkpoint.go"), known["touch"])
+	for _, command := range []string{"kick", "kick-job", "replay-job"} {
+		wantSame(t, command, []string{string(inspect.KeepCheckpoint)}, known[command])
+	}
 }
 
 // knownTags returns the names of the tags that the server knows, by commands.
@@ -49,7 +56,7 @@ func knownTags(t *testing.T) map[string][]string {
 }
 
 // tagName finds a name where code writes a tag: the first value of a function or a struct, or in a text before the value.
-var tagName = regexp.MustCompile(`\b(?:tag|batchTag|add|ms|at)[({]"([a-z-]+)"|[" ]([a-z-]+):["%]`)
+var tagName = regexp.MustCompile(`\b(?:tag|batchTag|add|ms|at)[({]"([a-z-]+)"|[" ]([a-z-]+):(?:["%]|no")`)
 
 func writtenTags(t *testing.T, files ...string) (names []string) {
 	for _, file := range files {

@@ -97,6 +97,32 @@ func TestFaultsOfHandlers(t *testing.T) {
 	}
 }
 
+// TestDefaults: they are those of all clients.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c := client.New(testserver.Memory(t).Addr())
+	t.Cleanup(func() { c.Close() })
+	member, err := c.Batch("b").Add(t.Context(), "mails", []byte("fails"))
+	if err == nil {
+		err = c.SetSchedule(t.Context(), "s", client.Schedule{Tube: "mails", Every: time.Hour}, []byte("fails"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduled, err := c.RunSchedule(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []uint64{put(t, c, "mails", "fails"), member.ID, scheduled.ID}
+	start(t, c, worker.Config{}, handle("mails", func(context.Context, *worker.Job) error { return errors.New("no such address") }))
+	for _, id := range ids {
+		s := awaitState(t, c, id, "delayed")
+		if s.Priority != 1024 || s.TTR != time.Minute || s.Retry != "" || s.Left > 2*time.Second {
+			t.Errorf("priority %d, TTR %v, retry %q, delay %v", s.Priority, s.TTR, s.Retry, s.Left)
+		}
+	}
+}
+
 // TestFaultsOfBackoff: the default applies where a Backoff is of no use.
 func TestFaultsOfBackoff(t *testing.T) {
 	t.Parallel()

@@ -121,6 +121,19 @@ final class Job
         $this->settle('release', sprintf(' %d %d', $this->stats()->priority, max($delay, 0)), 'RELEASED', $this->reason($reason));
     }
 
+    /**
+     * Gives the job back, because it has failed. If neither the job nor its tube has retry waits it comes again as in the workers of the
+     * other languages: after 1 s, 2 s, 4 s up to an hour, and up to a tenth longer or shorter.
+     *
+     * @param string $reason why; beanstalkd does not keep it
+     */
+    public function fail(string $reason = ''): void
+    {
+        $stats = $this->stats();
+        $wait = min(2 ** min($stats->failures, 40), 3600) * random_int(900, 1100) / 1000;
+        $this->release($stats->retry === null ? (int) ceil($wait) : 0, $reason);
+    }
+
     /** Sets the job aside until it is kicked. */
     public function bury(string $reason = ''): void
     {

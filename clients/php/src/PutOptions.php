@@ -15,6 +15,7 @@ use Redstalk\Internal\Text;
 final class PutOptions
 {
     public const DEFAULT_PRIORITY = 1024;
+    public const DEFAULT_TTR = 60;
 
     /** The capability that a tag needs beyond put-tags. */
     private const NEEDS = [
@@ -51,7 +52,7 @@ final class PutOptions
      */
     public function __construct(
         public readonly int $priority = self::DEFAULT_PRIORITY,
-        public readonly int $ttr = 60,
+        public readonly int $ttr = self::DEFAULT_TTR,
         public readonly float $delay = 0,
         public readonly ?\DateTimeInterface $at = null,
         public readonly ?string $key = null,

@@ -15,6 +15,8 @@ use Redstalk\Inspector;
 use Redstalk\OnDuplicate;
 use Redstalk\OnExpire;
 use Redstalk\PutOptions;
+use Redstalk\Schedules;
+use Redstalk\Times;
 
 /** What the client does on every engine, and on beanstalkd. */
 final class ClientTest extends TestCase
@@ -35,6 +37,37 @@ final class ClientTest extends TestCase
         foreach (array_diff(Server::ENGINES, ['beanstalkd']) as $engine) {
             yield $engine => [$engine];
         }
+    }
+
+    /** They are those of all clients. */
+    public function testDefaults(): void
+    {
+        $server = Server::start();
+        $client = new Client($server->address());
+        $schedules = new Schedules($client);
+        $schedules->set('s', 'mails', 'a', new Times(every: 3600));
+        $ids = [$client->put('mails', 'a')->id, $client->batch('b')->add('mails', 'a')->id, $schedules->run('s')->id];
+        $inspector = new Inspector($client);
+        foreach ($ids as $id) {
+            $stats = $inspector->job($id);
+            self::assertSame([1024, 60, null], [$stats->priority, $stats->ttr, $stats->retry]);
+        }
+        $client->reserveJob($ids[0])->fail('no such address');
+        $stats = $inspector->job($ids[0]);
+        self::assertSame(['delayed', 'no such address'], [$stats->state, $stats->reason]);
+        self::assertContains($stats->all['delay'], [1, 2]); // up to a tenth more than 1, rounded up
+        $client->put('urgent', 'a', new PutOptions(retry: [3600]));
+        $job = $client->reserve('urgent');
+        $job->fail();
+        self::assertEqualsWithDelta(3600, $inspector->job($job->id)->left, 5);
+    }
+
+    public function testMisspelled(): void
+    {
+        self::assertThrows(\Error::class, fn () => new PutOptions(prioritiy: 1));
+        self::assertThrows(\Error::class, fn () => (new PutOptions())->with(prioritiy: 1));
+        self::assertThrows(\Error::class, fn () => new Client(sceret: 's'));
+        self::assertThrows(InvalidArgumentException::class, fn () => new Client(tls: ['peer_fingerprnt' => 's']));
     }
 
     /** @dataProvider everyServer */

@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace Redstalk\Tests;
 
 use PHPUnit\Framework\TestCase;
+use Redstalk\Inspector;
+use Redstalk\Job;
 use Redstalk\PutOptions;
 use Redstalk\Times;
 
@@ -21,6 +23,18 @@ final class FieldsTest extends TestCase
         $ofJobs = array_diff($tags, ['at', 'on-duplicate']); // which Schedules::set() refuses
         $times = new Times(...self::every(Times::class));
         self::assertSame(self::known('set-schedule'), self::names(' ' . implode(': ', $ofJobs) . ':' . $times->tags()));
+    }
+
+    public function testArguments(): void
+    {
+        $classes = ['release' => Job::class, 'bury' => Job::class, 'touch' => Job::class, 'kick' => Inspector::class, 'kick-job' => Inspector::class, 'replay-job' => Inspector::class];
+        foreach ($classes as $command => $class) {
+            $method = new \ReflectionMethod($class, match ($command) { 'kick-job' => 'kickJob', 'replay-job' => 'replay', default => $command });
+            $arguments = array_map(fn ($parameter) => $parameter->getName(), $method->getParameters());
+            foreach (array_diff(self::known($command), ['failure']) as $tag) { // which is giveBack()
+                self::assertContains(lcfirst(str_replace('-', '', ucwords($tag, '-'))), $arguments, $command);
+            }
+        }
     }
 
     /** @return array<string, mixed> a value for each argument of a constructor */

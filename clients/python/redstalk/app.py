@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from .client import Client
 from .held import Skip, WorkerJob, limit
 from .job import JobId, JobOrID
-from .options import PutOptions
+from .options import PutOptions, check
 from .session import Address
 from .text import Seconds
 from .worker import Worker
@@ -80,6 +80,7 @@ class Task(Generic[P, R]):
 
     def __init__(self, app: App, name: str, function: Callable[P, R], options: PutOptions, timeout: float | None = None) -> None:
         functools.update_wrapper(self, function)
+        check(options, PutOptions.__optional_keys__)
         self.timeout = None if timeout is None else limit(timeout)
         self.app, self.name, self.function, self.options = app, name, function, options
 

@@ -57,7 +57,7 @@ class PutOptions(Tags, total=False):
     """All options of a put. Priority, delay and TTR work with beanstalkd too."""
 
     tube: str  # by default the one that is used
-    priority: int  # 0 is the most urgent; 65536 by default
+    priority: int  # 0 is the most urgent; 1024 by default
     delay: Seconds
     ttr: Seconds  # time to run: when the job of a dead worker comes again; 60 s by default
 
@@ -121,6 +121,15 @@ _NEEDS = {
 }
 
 
+_TAGS = Tags.__optional_keys__ | ScheduleOptions.__optional_keys__ | Policy.__optional_keys__ | GroupLimits.__optional_keys__
+
+
+def check(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError if an option has another name: only a type checker sees that before."""
+    if unknown := [name for name in given if name not in known]:
+        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}")
+
+
 def needs(tags: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the capabilities that a put with these tags needs, with the feature for the error."""
     needed = []
@@ -134,6 +143,7 @@ def needs(tags: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def pairs(tags: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return the tags with their values as they are sent; names are those of Python."""
+    check(tags, _TAGS)
     result: list[tuple[str, str]] = []
     for name, value in tags.items():
         if name == "meta" and isinstance(value, Mapping):

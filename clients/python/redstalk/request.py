@@ -16,7 +16,7 @@ from .protocol import Reply
 T = TypeVar("T")
 
 DEFAULT_TUBE = "default"
-DEFAULT_PRIORITY = 2**16
+DEFAULT_PRIORITY = 1024
 DEFAULT_DELAY = 0
 DEFAULT_TTR = 60
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import queue
 import signal
 from collections.abc import Iterable, Mapping
@@ -42,6 +43,7 @@ class Worker:
             raise ValueError("a worker needs tubes with positive weights, and a positive concurrency")
         if not shutdown_timeout >= 0:
             raise ValueError(f"shutdown_timeout {shutdown_timeout!r}")
+        inspect.signature(Client).bind(address, **settings)  # a wrong setting fails here
         self.concurrency = concurrency
         self.backoff = backoff or exponential()
         self.timeout, self.shutdown_timeout = limit(timeout), shutdown_timeout

@@ -195,7 +195,7 @@ class Extensions(OnServer):
         job = c.reserve(5)
         info = {key: job.info[key] for key in ("tube", "pri", "ttr", "key", "retry", "meta", "trace", "failures")}
         self.assertEqual(info, {
-            "tube": tube, "pri": 65536, "ttr": 90, "key": "k", "retry": "500ms,1m", "meta": {"request": 'a "b"\n\\'},
+            "tube": tube, "pri": redstalk.DEFAULT_PRIORITY, "ttr": 90, "key": "k", "retry": "500ms,1m", "meta": {"request": 'a "b"\n\\'},
             "trace": trace, "failures": 0,
         })  # fmt: skip
         stats = c.stats_job(job)

@@ -25,6 +25,32 @@ class MemoryTest(Extensions, unittest.TestCase):
         jobs = [job for _ in range(8) for job in c.reserve_batch(100, 5)]
         self.assertEqual(len({job.id for job in jobs}), 800)
 
+    def test_defaults(self) -> None:
+        """They are those of all clients."""
+        c = self.tube_client()
+        app = redstalk.App(self.server.address)
+        c.set_schedule("defaults", c.using(), "a", every=3600)
+        ids = [c.put("a"), c.batch("defaults").add("a"), app.task()(print).send(), c.run_schedule("defaults")]
+        for stats in map(c.stats_job, ids):
+            self.assertEqual((stats["pri"], stats["ttr"], stats["delay"], stats.get("retry") or "", stats.get("max") or 0), (1024, 60, 0, "", 0))
+        for failures in range(1, 100):
+            part = (redstalk.exponential()(failures) or 0) / min(2 ** (failures - 1), 3600)
+            self.assertTrue(0.9 <= part <= 1.1, failures)
+        self.assertEqual((redstalk.Worker().timeout, redstalk.Worker().concurrency, redstalk.Worker().shutdown_timeout), (1800, 10, 25))
+
+    def test_misspelled(self) -> None:
+        """An option with another name is an error at the call."""
+        c = self.tube_client()
+        app: Any = redstalk.App(self.server.address)
+        for call in (
+            lambda: c.put("a", priorty=1), lambda: c.put("a", key="k", retyr=[1]), lambda: c.batch("b").add("a", retyr=[1]),
+            lambda: c.set_schedule("s", "a", "a", evry=1), lambda: c.set_policy("a", retyr=[1]), lambda: c.set_group("a", "g", wieght=1),
+            lambda: c.release(1, raeson="a"), lambda: c.touch(1, progres="a"), lambda: c.kick(1, keep=True),
+            lambda: app.task(retyr=[1])(print), lambda: app.task()(repr).send_with_options((1,), retyr=[1]), lambda: app.worker(concurency=1),
+            lambda: redstalk.App(sceret="s"), lambda: redstalk.Client(sceret="s"), lambda: redstalk.Worker(sceret="s"),
+        ):  # fmt: skip
+            self.assertRaises(TypeError, call)
+
     def test_same_methods(self) -> None:
         for kind, asynchronous in ((Commands, AsyncCommands), (redstalk.Batch, redstalk.AsyncBatch)):
             for name, method in inspect.getmembers(kind, inspect.isfunction):

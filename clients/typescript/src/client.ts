@@ -1,10 +1,10 @@
 import { Batch, batchStats, BatchStats, listBatches } from './batch.js';
-import { checkpoints, Commands, Job, job, KickOptions, kickWord, outcomeTags, receipt, ReleaseOptions, TouchOptions, touchTags } from './commands.js';
+import { BuryOptions, buryText, checkpoints, Commands, Job, job, KickOptions, kickWord, receipt, ReleaseOptions, releaseText, TouchOptions, touchTags } from './commands.js';
 import { End, EndedJob, need as results, toEndedJob, Waits } from './ended.js';
 import type { ConnectionOptions } from './options.js';
 import type { Need, Receipt } from './put.js';
 import { need as schedules, Schedule, ScheduleOptions, setSchedule, toSchedule } from './schedule.js';
-import { duration, Duration, Page, pageText, parseList, parsePage, parseStats, quote, Stats, whole, word } from './text.js';
+import { check, duration, Duration, Page, pageText, parseList, parsePage, parseStats, quote, Stats, whole, word } from './text.js';
 
 /** A state of jobs. */
 export type State = 'ready' | 'delayed' | 'reserved' | 'buried';
@@ -46,6 +46,7 @@ export class Client extends Commands {
 
   /** Reserves up to `count` jobs with their info, and waits so many seconds for the first one. */
   async reserveBatch(count: number, options: { seconds?: number; lease?: boolean } = {}): Promise<Job[]> {
+    check(options, { seconds: true, lease: true }, 'a reserve');
     const { seconds = 0 } = options;
     const line = `reserve-batch ${whole(count, 'count')} ${whole(seconds, 'seconds')}${options.lease ? ' lease' : ''} info`;
     const needs: Need[] = [['batch', 'reserve-batch'], ['info', 'the info of a reserve']];
@@ -82,6 +83,7 @@ export class Client extends Commands {
    * calls can wait: they have some connections of their own.
    */
   async wait(id: string, options: { timeout?: number } = {}): Promise<End> {
+    check(options, { timeout: true }, 'a wait');
     return this.waits.wait(whole(id, 'id'), (options.timeout ?? Infinity) * 1000);
   }
 
@@ -120,15 +122,14 @@ export class Client extends Commands {
   }
 
   async releaseLease(id: string, token: string, options: ReleaseOptions = {}): Promise<void> {
-    const [tags, needs] = outcomeTags(options);
-    const numbers = `${whole(options.priority ?? 1024, 'priority')} ${whole(options.delay ?? 0, 'delay')}`;
-    const line = `release-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${numbers}${tags}`;
+    const [text, needs] = releaseText(options);
+    const line = `release-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${text}`;
     await this.connection.send({ line, ok: ['RELEASED', 'BURIED'], needs: [lease, ...needs] });
   }
 
-  async buryLease(id: string, token: string, options: { priority?: number; reason?: string } = {}): Promise<void> {
-    const [tags, needs] = outcomeTags({ reason: options.reason });
-    const line = `bury-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${whole(options.priority ?? 1024, 'priority')}${tags}`;
+  async buryLease(id: string, token: string, options: BuryOptions = {}): Promise<void> {
+    const [text, needs] = buryText(options);
+    const line = `bury-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${text}`;
     await this.connection.send({ line, ok: ['BURIED'], needs: [lease, ...needs] });
   }
 

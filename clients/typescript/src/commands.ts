@@ -1,9 +1,9 @@
 import { Connection, Command } from './connection.js';
 import { DrainingError, UnavailableError } from './errors.js';
 import type { ConnectionOptions } from './options.js';
-import { Need, putLine, PutOptions, Receipt } from './put.js';
+import { defaultPriority, Need, putLine, PutOptions, Receipt } from './put.js';
 import type { RawJob, Reply } from './reply.js';
-import { cut, parseList, parseStats, quote, Stats, whole, word } from './text.js';
+import { check, cut, Names, parseList, parseStats, quote, Stats, whole, word } from './text.js';
 
 /** A job as the server sent it. */
 export interface Job {
@@ -59,6 +59,12 @@ export interface ReleaseOptions {
   /** False: the job has not failed, and the delivery does not count. */
   failure?: boolean;
 }
+
+/** Options of a bury. */
+export type BuryOptions = Pick<ReleaseOptions, 'priority' | 'reason'>;
+
+const releaseNames: Names<ReleaseOptions> = { priority: true, delay: true, reason: true, failure: true };
+const buryNames: Names<BuryOptions> = { priority: true, reason: true };
 
 /** The commands of beanstalkd. Ids are text, for they can exceed a number. */
 export class Commands {
@@ -130,16 +136,15 @@ export class Commands {
 
   /** Gives a reserved job back. Resolves to `BURIED` if the server had no memory for it. */
   async release(id: string, options: ReleaseOptions = {}): Promise<'RELEASED' | 'BURIED'> {
-    const [tags, needs] = outcomeTags(options);
-    const line = `release ${whole(id, 'id')} ${whole(options.priority ?? 1024, 'priority')} ${whole(options.delay ?? 0, 'delay')}${tags}`;
+    const [text, needs] = releaseText(options);
+    const line = `release ${whole(id, 'id')} ${text}`;
     const { words } = await this.connection.send({ line, ok: ['RELEASED', 'BURIED'], needs });
     return words[0] as 'RELEASED' | 'BURIED';
   }
 
-  async bury(id: string, options: { priority?: number; reason?: string } = {}): Promise<void> {
-    const [tags, needs] = outcomeTags({ reason: options.reason });
-    const line = `bury ${whole(id, 'id')} ${whole(options.priority ?? 1024, 'priority')}${tags}`;
-    await this.connection.send({ line, ok: ['BURIED'], needs });
+  async bury(id: string, options: BuryOptions = {}): Promise<void> {
+    const [text, needs] = buryText(options);
+    await this.connection.send({ line: `bury ${whole(id, 'id')} ${text}`, ok: ['BURIED'], needs });
   }
 
   /** Restarts the TTR of a reserved job. */
@@ -251,23 +256,39 @@ export function receipt({ words }: Reply): Receipt {
   return words[2] ? { id: words[1]!, state: words[2] } : { id: words[1]! };
 }
 
-/** The tags of a release or bury, and what they need. */
-export function outcomeTags(options: { reason?: string; failure?: boolean }): [string, Need[]] {
+/** The end of the line of a release, and what it needs. */
+export function releaseText(options: ReleaseOptions): [string, Need[]] {
+  check(options, releaseNames, 'a release');
+  const [tags, needs] = outcomeTags(options);
+  return [`${whole(options.priority ?? defaultPriority, 'priority')} ${whole(options.delay ?? 0, 'delay')}${tags}`, needs];
+}
+
+/** The end of the line of a bury, and what it needs. */
+export function buryText(options: BuryOptions): [string, Need[]] {
+  check(options, buryNames, 'a bury');
+  const [tags, needs] = outcomeTags(options);
+  return [whole(options.priority ?? defaultPriority, 'priority') + tags, needs];
+}
+
+function outcomeTags(options: { reason?: string; failure?: boolean }): [string, Need[]] {
   let tags = options.reason === undefined ? '' : ` reason:${quote(cut(options.reason, 512))}`;
   if (options.failure === false) tags += ' failure:no';
   return [tags, tags ? [['reason', options.failure === false ? 'a release that is no failure' : 'reasons']] : []];
 }
 
 /** The tags of a touch, and what they need. */
-export function touchTags({ progress }: TouchOptions): [string, Need[]] {
+export function touchTags(options: TouchOptions): [string, Need[]] {
+  check(options, { progress: true }, 'a touch');
+  const { progress } = options;
   return progress === undefined ? ['', []] : [` progress:${quote(progress)}`, [['progress', 'the progress of jobs']]];
 }
 
 export const checkpoints: Need = ['checkpoint', 'checkpoints'];
 
 /** The last word of a kick or replay, and what it needs. */
-export function kickWord({ keepCheckpoint }: KickOptions): [string, Need[]] {
-  return keepCheckpoint ? [' keep-checkpoint', [checkpoints]] : ['', []];
+export function kickWord(options: KickOptions): [string, Need[]] {
+  check(options, { keepCheckpoint: true }, 'a kick');
+  return options.keepCheckpoint ? [' keep-checkpoint', [checkpoints]] : ['', []];
 }
 
 function toJob(reply: Reply): Job {

@@ -1,6 +1,7 @@
 import type { Client } from './client.js';
 import type { Job } from './commands.js';
 import { ClosedError, isPassingReply, JobDeletedError, JobLostError, JobTimeoutError, NotFinishedError, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { defaultPriority } from './put.js';
 import { messageOf, toError } from './usercode.js';
 
 const retryPause = 100;
@@ -13,6 +14,11 @@ const longestDelay = (2 ** 32 - 1) * 1000;
 /** Says how many milliseconds a job waits after a failure; negative or undefined: it is buried. */
 export type Backoff = (attemptsMade: number, error: Error) => number | undefined | Promise<number | undefined>;
 
+/** After 1 s, 2 s, 4 s up to an hour, and up to a tenth longer or shorter: the same as in the workers of the other languages. */
+export function defaultBackoff(attemptsMade: number): number {
+  return Math.min(1000 * 2 ** (attemptsMade - 1), 3_600_000) * (0.9 + Math.random() / 5);
+}
+
 /** A held job: touched at each third of its TTR, and settled in the end. */
 export class Lease {
   /** How long a processor can go on when its time is over, in milliseconds, before the worker gives up on it. */
@@ -24,7 +30,7 @@ export class Lease {
   private readonly abort = new AbortController();
   private readonly stopper = new AbortController();
   private ttr = 1000;
-  private priority = 1024;
+  private priority = defaultPriority;
   private retries = false;
   private keeps = false;
   /** Until when the job is ours for certain, in milliseconds since 1970. */
@@ -59,7 +65,7 @@ export class Lease {
     const { info } = this.job;
     this.keeps = Boolean(info?.keep);
     let unread = info?.['checkpoint-bytes'];
-    if (info?.ttr !== undefined) this.learn(info.ttr, info.pri ?? 1024, info.failures ?? 0, info.retry);
+    if (info?.ttr !== undefined) this.learn(info.ttr, info.pri ?? defaultPriority, info.failures ?? 0, info.retry);
     else {
       const stats = await this.client.statsJob(this.job.id);
       const failures = stats['failures'] ?? Number(stats['releases']) + Number(stats['timeouts']);
@@ -228,13 +234,13 @@ export class Lease {
 
   /**
    * Lets the server retry the job, or does so after what `backoff` says; else buries it. False if it is no longer held. A `backoff` that
-   * fails is reported, and counts as none.
+   * fails is reported, and replaced by the default one.
    */
-  async fail(error: Error, backoff: Backoff | undefined, report: (fault: unknown) => void): Promise<boolean> {
+  async fail(error: Error, backoff: Backoff = defaultBackoff, report: (fault: unknown) => void): Promise<boolean> {
     this.sendProgress();
     const reason = this.job.lease ? messageOf(error) : undefined;
     const final = error instanceof UnrecoverableError;
-    const wait = final ? -1 : this.retries ? 0 : await this.wait(error, backoff).catch(fault => { report(fault); return -1; });
+    const wait = final ? -1 : this.retries ? 0 : await this.wait(error, backoff).catch(fault => { report(fault); return defaultBackoff(this.failures + 1); });
     if (wait >= 0) return this.release(Math.ceil(wait / 1000), { reason });
     const { id, lease } = this.job;
     const options = { priority: this.priority, reason };
@@ -242,8 +248,8 @@ export class Lease {
   }
 
   /** What `backoff` says; an error if that is of no use. */
-  private async wait(error: Error, backoff?: Backoff): Promise<number> {
-    const wait = Number((await backoff?.(this.failures + 1, error)) ?? -1);
+  private async wait(error: Error, backoff: Backoff): Promise<number> {
+    const wait = Number((await backoff(this.failures + 1, error)) ?? -1);
     if (!(wait <= longestDelay)) throw new RangeError(`the backoffStrategy says ${wait}`);
     return wait;
   }

@@ -1,4 +1,5 @@
 import type { ConnectionOptions as TLSOptions } from 'node:tls';
+import { check, Names } from './text.js';
 
 /** How to reach a server. Times are in milliseconds. */
 export interface ConnectionOptions {
@@ -22,6 +23,10 @@ export interface ConnectionOptions {
   reconnect?: { first?: number; longest?: number };
 }
 
+const names: Names<ConnectionOptions> = {
+  host: true, port: true, addresses: true, tls: true, user: true, secret: true, name: true, wait: true, replyTimeout: true, reconnect: true,
+};
+
 /** Where a server listens. */
 export interface Address {
   host?: string;
@@ -29,8 +34,10 @@ export interface Address {
   path?: string;
 }
 
-/** The addresses of the options. */
+/** The addresses of the options, whose names are checked. */
 export function parseAddresses(options: ConnectionOptions): Address[] {
+  check(options, names, 'a connection');
+  check(options.reconnect ?? {}, { first: true, longest: true }, 'reconnect');
   if (!options.addresses?.length) return [{ host: options.host ?? '127.0.0.1', port: options.port ?? 11300 }];
   return options.addresses.map(text => {
     if (text.startsWith('unix:')) return { path: text.slice('unix:'.length) };

@@ -1,4 +1,4 @@
-import { duration, Duration, quote, whole, word } from './text.js';
+import { check, duration, Duration, Names, quote, whole, word } from './text.js';
 
 /** Options of a put. All but the first four need a redstalk. */
 export interface PutOptions {
@@ -44,6 +44,15 @@ export interface PutOptions {
   batchTtl?: Duration;
 }
 
+/** Defaults of a put, the same in all clients. The TTR is in seconds. */
+export const defaultPriority = 1024;
+export const defaultTtr = 60;
+
+const names: Names<PutOptions> = {
+  tube: true, priority: true, delay: true, ttr: true, at: true, key: true, keyTtl: true, onDuplicate: true, retry: true, jitter: true, max: true, dead: true,
+  expire: true, onExpire: true, keep: true, meta: true, trace: true, group: true, batch: true, after: true, afterAll: true, batchTtl: true,
+};
+
 /** What a put did: `state` is set if another job has the key; then `id` is that job. */
 export interface Receipt {
   id: string;
@@ -62,11 +71,12 @@ export interface PutLine {
 
 /** The line of a put of so many bytes. */
 export function putLine(bytes: number, o: PutOptions): PutLine {
+  check(o, names, 'a put');
   const tags = tagsOf(o);
   const seconds = typeof o.delay === 'number' && Number.isInteger(o.delay) ? o.delay : 0;
   if (o.delay !== undefined && seconds !== o.delay) tags.unshift(['delay', duration(o.delay, 'delay'), 'put-tags']);
   const needs = tags.map(([name, , capability]): Need => [capability, `the put option ${name}`]);
-  const numbers = [whole(o.priority ?? 1024, 'priority'), whole(seconds, 'delay'), whole(o.ttr ?? 60, 'ttr'), bytes];
+  const numbers = [whole(o.priority ?? defaultPriority, 'priority'), whole(seconds, 'delay'), whole(o.ttr ?? defaultTtr, 'ttr'), bytes];
   const line = ['put', ...numbers, ...tags.map(([name, value]) => `${name}:${value}`)].join(' ');
   const safe = o.key !== undefined && o.keyTtl !== undefined && (o.onDuplicate ?? 'keep') === 'keep';
   return { line, needs, safe };
@@ -104,5 +114,6 @@ export function tagsOf(o: PutOptions): Tag[] {
 
 function retryText(retry: NonNullable<PutOptions['retry']>): string {
   if (Array.isArray(retry)) return retry.map(d => duration(d, 'retry')).join(',');
+  check(retry, { first: true, longest: true, count: true }, 'retry');
   return `exp(${duration(retry.first, 'retry')},${duration(retry.longest, 'retry')},${whole(retry.count, 'retry')})`;
 }

@@ -1,11 +1,11 @@
 import { Client } from './client.js';
-import type { KickOptions } from './commands.js';
+import { KickOptions, kickWord } from './commands.js';
 import { NotFoundError, RedstalkError } from './errors.js';
 import { QueueJob } from './queuejob.js';
 import type { ConnectionOptions } from './options.js';
 import type { PutOptions } from './put.js';
 import type { Schedule, ScheduleOptions } from './schedule.js';
-import type { Duration, Stats } from './text.js';
+import { check, Duration, Names, Stats } from './text.js';
 
 /** Options of a queue. */
 export interface QueueOptions {
@@ -17,13 +17,13 @@ export interface QueueOptions {
 /** Options of a job; times are in milliseconds, as in BullMQ, except in those of PutOptions. */
 export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDuplicate' | 'dead' | 'expire' | 'onExpire' | 'keep' | 'group' | 'meta' | 'trace' | 'batch' | 'after' | 'afterAll'> {
   delay?: number;
-  /** How often the job is tried before it is buried; 1 by default. */
+  /** How often the job is tried before it is buried. By default the policy of the tube says so, else the worker tries on; with `dead` it is 1. */
   attempts?: number;
   /** The wait before each further attempt; none by default. */
   backoff?: number | { type: 'fixed' | 'exponential'; delay: number };
   /** The key: while there is a job with it, and an hour longer (`keyTtl`), no other is added. */
   jobId?: string;
-  /** 0, the default, is the most urgent. */
+  /** 0 is the most urgent; 1024 by default. */
   priority?: number;
   /**
    * For how long the record of the job is kept, as `keep`: `age` in seconds; a day for false or a number of jobs, which is not counted. True, and
@@ -54,12 +54,22 @@ export interface JobTemplate<T> {
   opts?: Omit<JobOptions, 'jobId' | 'keyTtl' | 'onDuplicate'>;
 }
 
+const jobNames: Names<JobOptions> = {
+  delay: true, attempts: true, backoff: true, jobId: true, priority: true, removeOnComplete: true, ttr: true, keyTtl: true, onDuplicate: true, dead: true,
+  expire: true, onExpire: true, keep: true, group: true, meta: true, trace: true, batch: true, after: true, afterAll: true,
+};
+const repeatNames: Names<RepeatOptions> = {
+  pattern: true, every: true, startDate: true, endDate: true, spread: true, catchUp: true, tz: true, overlap: true, catchUpAll: true,
+};
+
 /** Adds jobs to a tube. A body is the JSON of `{ name, data }`. */
 export class Queue<T = unknown> {
   /** For everything that a queue has no method for. */
   readonly client: Client;
 
   constructor(readonly name: string, private readonly options: QueueOptions = {}) {
+    check(options, { connection: true, defaultJobOptions: true }, 'a queue');
+    putOptions(options.defaultJobOptions ?? {});
     this.client = new Client(options.connection);
   }
 
@@ -71,7 +81,10 @@ export class Queue<T = unknown> {
 
   /** Adds jobs in one round trip. It is no transaction: if some fail, the others are added, and the first error is thrown. */
   addBulk(jobs: { name: string; data: T; opts?: JobOptions }[]): Promise<QueueJob<T>[]> {
-    return Promise.all(jobs.map(job => this.add(job.name, job.data, job.opts)));
+    return Promise.all(jobs.map(async job => {
+      check(job, { name: true, data: true, opts: true }, 'a job of addBulk');
+      return this.add(job.name, job.data, job.opts);
+    }));
   }
 
   /** How many jobs are waiting, delayed, active, and failed for good. */
@@ -89,6 +102,8 @@ export class Queue<T = unknown> {
 
   /** Adds jobs at times, until it is removed; or changes what it adds, and when. The names of schedulers are those of all queues: one of another queue is an error. */
   async upsertJobScheduler(id: string, repeat: RepeatOptions, template: JobTemplate<T> = {}): Promise<Schedule> {
+    check(repeat, repeatNames, 'a job scheduler');
+    check(template, { name: true, data: true, opts: true }, 'a template');
     const { pattern, every, startDate, endDate, spread, catchUp, ...rest } = repeat;
     const times: ScheduleOptions = { ...rest, cron: pattern };
     if (every !== undefined) times.every = every / 1000;
@@ -129,6 +144,7 @@ export class Queue<T = unknown> {
 
   /** Gives all jobs another chance that have failed for good; resolves to their number. */
   async retryJobs(options: KickOptions = {}): Promise<number> {
+    kickWord(options); // a wrong option is an error also if there are none
     await this.client.use(this.name);
     return (await this.getJobCounts()).failed && this.client.kick(1_000_000, options);
   }
@@ -164,6 +180,7 @@ function ifMissing<V>(value: V): (error: Error) => V {
 const defaultKeep: Duration = '24h';
 
 function keepOf(remove: JobOptions['removeOnComplete']): Duration | undefined {
+  if (typeof remove === 'object') check(remove, { age: true, count: true, limit: true }, 'removeOnComplete');
   const { age, count } = typeof remove === 'object' ? remove : { age: undefined, count: remove };
   if (age !== undefined) return age;
   return count === undefined || count === true || count === 0 ? undefined : defaultKeep;
@@ -172,18 +189,22 @@ function keepOf(remove: JobOptions['removeOnComplete']): Duration | undefined {
 const longestWait = 3650 * 24 * 3600;
 
 function putOptions(o: JobOptions): PutOptions {
-  const { delay, attempts = 1, backoff = 0, jobId, priority = 0, removeOnComplete, ...rest } = o;
-  const put: PutOptions = { keep: keepOf(removeOnComplete), ...rest, priority };
+  check(o, jobNames, 'a job');
+  const { delay, attempts = o.dead === undefined ? undefined : 1, backoff = 0, jobId, removeOnComplete, ...rest } = o;
+  if (typeof backoff === 'object') {
+    check(backoff, { type: true, delay: true }, 'backoff');
+    if (backoff.type !== 'fixed' && backoff.type !== 'exponential') throw new TypeError(`backoff has no type ${backoff.type}`);
+  }
+  const put: PutOptions = { keep: keepOf(removeOnComplete), ...rest };
   if (delay) put.delay = delay / 1000;
   if (jobId !== undefined) {
     put.key = jobId;
     put.keyTtl ??= '1h';
   }
+  if (attempts === undefined) return put;
   const waits = attempts - 1;
-  if (waits < 1) {
-    // A worker leaves to the server only what has `retry`; `max` makes the first failure the last one.
-    return o.dead === undefined ? put : { ...put, retry: [0], max: 1 };
-  }
+  // A worker leaves to the server only what has `retry`; `max` makes the first failure the last one.
+  if (waits < 1) return { ...put, retry: [0], max: 1 };
   const first = (typeof backoff === 'number' ? backoff : backoff.delay) / 1000;
   const exponential = typeof backoff === 'object' && backoff.type === 'exponential';
   if (waits <= 32) {

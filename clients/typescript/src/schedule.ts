@@ -1,6 +1,6 @@
 import type { Command } from './connection.js';
-import { Need, PutOptions, tagsOf } from './put.js';
-import { duration, Duration, quote, Value, whole, word } from './text.js';
+import { defaultPriority, defaultTtr, Need, PutOptions, tagsOf } from './put.js';
+import { check, duration, Duration, Names, quote, Value, whole, word } from './text.js';
 
 /** The times of a schedule, and the options of its jobs. It has either `cron` or `every`. */
 export interface ScheduleOptions extends Omit<PutOptions, 'tube' | 'at' | 'onDuplicate'> {
@@ -46,8 +46,15 @@ export interface Schedule {
 
 export const need: Need = ['schedules', 'schedules'];
 
+const names: Names<ScheduleOptions> = {
+  cron: true, every: true, tz: true, from: true, until: true, spread: true, overlap: true, catchUp: true, catchUpAll: true,
+  priority: true, delay: true, ttr: true, key: true, keyTtl: true, retry: true, jitter: true, max: true, dead: true,
+  expire: true, onExpire: true, keep: true, meta: true, trace: true, group: true, batch: true, after: true, afterAll: true, batchTtl: true,
+};
+
 /** The command that sets a schedule. To repeat it does no harm. */
 export function setSchedule(name: string, tube: string, body: Uint8Array, o: ScheduleOptions): Command {
+  check(o, names, 'a schedule');
   const tags: [name: string, value: string][] = [];
   const add = <T>(tag: string, value: T | undefined, text: (value: T) => string) => {
     if (value !== undefined) tags.push([tag, text(value)]);
@@ -65,7 +72,7 @@ export function setSchedule(name: string, tube: string, body: Uint8Array, o: Sch
   const jobTags = tagsOf({ ...o, delay: undefined });
   const needs = jobTags.map(([tag, , capability]): Need => [capability, `the option ${tag} of a schedule`]);
   const all = [...tags, ...jobTags].map(([tag, value]) => ` ${tag}:${value}`).join('');
-  const numbers = `${whole(o.priority ?? 1024, 'priority')} ${whole(o.ttr ?? 60, 'ttr')} ${body.length}`;
+  const numbers = `${whole(o.priority ?? defaultPriority, 'priority')} ${whole(o.ttr ?? defaultTtr, 'ttr')} ${body.length}`;
   const line = `set-schedule ${word(name, 'schedule')} ${word(tube, 'tube')} ${numbers}${all}`;
   return { line, body, ok: ['SET'], needs: [need, ...needs], safe: true };
 }

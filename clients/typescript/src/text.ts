@@ -13,6 +13,14 @@ export interface Page {
   entries: Record<string, Value>[];
 }
 
+/** The names of all options of a type. */
+export type Names<T> = Record<keyof T, true>;
+
+/** Checks that no option has another name: plain JavaScript has no types that would say so. */
+export function check<T extends object>(options: T, known: Names<T>, what: string): void {
+  for (const name in options) if (!Object.hasOwn(known, name)) throw new TypeError(`${what} has no option ${name}`);
+}
+
 /** Checks a word of a command, so that nobody can smuggle in another command. */
 export function word(text: string, what: string): string {
   if (!/^[\x21-\x7e]+$/.test(text)) throw new TypeError(`${what} must be printable ASCII without spaces: ${JSON.stringify(text)}`);
@@ -76,7 +84,9 @@ export function parsePage(page: Buffer | undefined): Page {
 }
 
 /** The end of a line that asks for a page. */
-export function pageText({ count, cursor }: { count?: number; cursor?: string }): string {
+export function pageText(options: { count?: number; cursor?: string }): string {
+  check(options, { count: true, cursor: true }, 'a list');
+  const { count, cursor } = options;
   return `${count || cursor ? ` ${whole(count ?? 100, 'count')}` : ''}${cursor ? ` ${word(cursor, 'cursor')}` : ''}`;
 }
 

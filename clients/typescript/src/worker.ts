@@ -4,7 +4,7 @@ import { ClosedError, NotFinishedError, TimedOutError, UnsupportedError } from '
 import { Job, Progress, progressText, toJob, tried } from './job.js';
 import { Backoff, Lease } from './lease.js';
 import type { ConnectionOptions } from './options.js';
-import { word } from './text.js';
+import { check, Names, word } from './text.js';
 import { messageOf, toError } from './usercode.js';
 
 /** Handles a job: the job is deleted if it resolves, and has failed if it throws, unless that is a NotFinishedError. */
@@ -23,10 +23,15 @@ export interface WorkerOptions {
   /** False: the worker starts with run(). */
   autorun?: boolean;
   settings?: {
-    /** The wait in milliseconds before a job without `attempts` is tried again; negative: it is buried, as without this, and if this fails. */
+    /**
+     * The wait in milliseconds before a job without `attempts` is tried again; negative: it is buried. By default, and if this fails, 1 s, 2 s, 4 s up to
+     * an hour.
+     */
     backoffStrategy?: Backoff;
   };
 }
+
+const names: Names<WorkerOptions> = { connection: true, concurrency: true, timeout: true, autorun: true, settings: true };
 
 interface Events<T, R> {
   active: [job: Job<T>];
@@ -72,6 +77,8 @@ export class Worker<T = any, R = any> extends EventEmitter {
   constructor(readonly name: string, private readonly processor: Processor<T, R>, private readonly options: WorkerOptions = {}) {
     super({ captureRejections: true });
     word(name, 'queue');
+    check(options, names, 'a worker');
+    check(options.settings ?? {}, { backoffStrategy: true }, 'settings');
     this.concurrency = options.concurrency ?? 1;
     if (typeof processor !== 'function') throw new TypeError('the processor of a worker must be a function');
     if (!Number.isInteger(this.concurrency) || this.concurrency < 1) throw new TypeError(`concurrency must be a positive whole number: ${options.concurrency}`);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
+import { buryText, kickWord, releaseText, touchTags } from '../dist/esm/commands.js';
 import { putLine } from '../dist/esm/put.js';
 import { setSchedule } from '../dist/esm/schedule.js';
 import { redstalkd } from './servers.mjs';
@@ -23,4 +24,8 @@ test('the options of a put and of a schedule are the tags of the server', () => 
   const { at, onDuplicate, ...ofJobs } = put; // a schedule has neither
   const times = every(options => setSchedule('name', 'tube', '', options));
   assert.deepEqual(new Set(tagsIn(setSchedule('name', 'tube', '', { ...ofJobs, ...times }).line)), known('set-schedule'));
+  assert.deepEqual(new Set(tagsIn(releaseText({ reason: 'x', failure: false })[0])), known('release'));
+  assert.deepEqual(new Set(tagsIn(buryText({ reason: 'x' })[0])), known('bury'));
+  assert.deepEqual(new Set(tagsIn(touchTags({ progress: 'x' })[0])), known('touch'));
+  for (const command of ['kick', 'kick-job', 'replay-job']) assert.deepEqual(new Set([kickWord({ keepCheckpoint: true })[0].trim()]), known(command));
 });

@@ -11,6 +11,9 @@ const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
 const next = (worker, event) => new Promise(resolve => worker.on(event, (...args) => resolve(args)));
 const aborted = signal => new Promise(resolve => signal.addEventListener('abort', () => resolve(signal.reason)));
 
+/** Buries what has failed. */
+const settings = { backoffStrategy: () => -1 };
+
 /** A queue and a worker of a server; both are closed in the end. */
 async function pair(t, kind, processor, options) {
   const { port } = await serveKind(t, kind);
@@ -41,7 +44,7 @@ for (const kind of kinds) {
       if (job.name === 'goes on' && !attempts++) throw new NotFinishedError();
       if (job.name === 'goes on') return job.attemptsMade;
       throw job.name === 'itself' ? reason : new Error('stopped');
-    }, { timeout: 200, concurrency: 5 });
+    }, { timeout: 200, concurrency: 5, settings });
     const all = ends(worker, 5);
     const ids = {};
     for (const name of ['done', 'never', 'itself', 'stops', 'goes on']) ids[name] = (await queue.add(name, 0)).id;
@@ -57,7 +60,7 @@ for (const kind of kinds) {
 
   test(`a processor that ignores that its time is over is named, and has its slot until it ends, on ${kind}`, async t => {
     let finish;
-    const { queue, worker } = await pair(t, kind, job => job.name === 'hangs' && new Promise(resolve => { finish = resolve; }), { timeout: 100 });
+    const { queue, worker } = await pair(t, kind, job => job.name === 'hangs' && new Promise(resolve => { finish = resolve; }), { timeout: 100, settings });
     const [failed, said] = [next(worker, 'failed'), next(worker, 'error')];
     const { id } = await queue.add('hangs', 0, { ttr: 2 });
     await queue.add('next', 0);

@@ -34,7 +34,7 @@ for (const kind of keeping) {
     }
     assert.equal(await (await queue.add('nothing', undefined, { removeOnComplete: 1000 })).waitUntilFinished(queue), undefined);
 
-    const failures = [['never', {}, 'parked', 'line, 12: no such address'], ['bad', { attempts: 2, dead: 'morgue' }, 'dead', 'try, 2: again'],
+    const failures = [['never', { attempts: 1 }, 'parked', 'line, 12: no such address'], ['bad', { attempts: 2, dead: 'morgue' }, 'dead', 'try, 2: again'],
       ['late', { expire: 0.001, delay: 60_000 }, 'deleted', 'the job was deleted']];
     for (const [name, options, how, message] of failures) {
       const added = await queue.add(name, 1, { ...options, removeOnComplete: false });

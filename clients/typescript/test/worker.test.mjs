@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { Client, Queue, UnrecoverableError, UnsupportedError, Worker } from 'redstalk';
+import { defaultBackoff } from '../dist/esm/lease.js';
+import { setSchedule } from '../dist/esm/schedule.js';
 import { directory, engines, freePort, kinds, serve, serveKind } from './servers.mjs';
 
 /** A queue and a worker of a server; both are closed in the end. */
@@ -56,7 +58,7 @@ for (const kind of kinds) {
     assert.deepEqual(await queue.getJobCounts(), { waiting: 1, delayed: 0, active: 0, failed: 0 });
   });
 
-  test(`a long handler keeps its job, and a failure without attempts is buried, on ${kind}`, async t => {
+  test(`a long handler keeps its job, and a failure without attempts comes again, on ${kind}`, async t => {
     const { port } = await serveKind(t, kind);
     let calls = 0;
     const { queue, worker } = pair(t, port, async job => {
@@ -75,8 +77,8 @@ for (const kind of kinds) {
     assert.equal(error.message, 'no such address');
     assert.equal(job.signal.aborted, false);
     assert.equal(calls, 1);
-    assert.equal((await queue.getJobCounts()).failed, 1);
     const stats = await queue.client.statsJob(job.id);
+    assert.ok([1, 2].includes(stats.delay) && stats.releases === 1 && stats.buries === 0, JSON.stringify(stats));
     assert.equal(stats.reason, kind === 'beanstalkd' ? undefined : 'no such address');
   });
 }
@@ -118,6 +120,44 @@ for (const kind of engines) {
     assert.deepEqual(await queue.getJobCounts(), { waiting: 0, delayed: 1, active: 0, failed: 2 });
   });
 }
+
+test('the defaults are those of all clients', async t => {
+  const { port } = await serveKind(t, 'memory');
+  const { queue } = pair(t, port, () => {}, { autorun: false });
+  const puts = [await queue.client.put('a'), await queue.add('a', 1), await queue.client.batch('b').add('a')];
+  for (const { id } of puts) {
+    const { pri, ttr, delay, retry = '', max = 0, keep = '' } = await queue.client.statsJob(id);
+    assert.deepEqual([pri, ttr, delay, retry, max, keep], [1024, 60, 0, '', 0, '']);
+  }
+  assert.match(setSchedule('s', 't', '', { every: 1 }).line, /^set-schedule s t 1024 60 0 /);
+  for (let failures = 1; failures < 2000; failures++) {
+    const part = defaultBackoff(failures) / Math.min(1000 * 2 ** (failures - 1), 3_600_000);
+    assert.ok(part >= 0.9 && part <= 1.1, `${failures} failures: ${part}`);
+  }
+  assert.notEqual(defaultBackoff(9), defaultBackoff(9));
+});
+
+test('a misspelled option is an error at the call', async t => {
+  const { port } = await serveKind(t, 'memory');
+  const { queue, worker } = pair(t, port, () => {}, { autorun: false });
+  const wrong = { name: 'TypeError', message: /has no (option|type) / };
+  for (const make of [
+    () => new Client({ prt: 1 }), () => new Client({ reconnect: { fist: 1 } }), () => new Queue('a', { connexion: {} }), () => new Queue('a', { connection: { password: 'x' } }),
+    () => new Queue('a', { defaultJobOptions: { atempts: 3 } }), () => new Worker('a', () => {}, { concurency: 2 }),
+    () => new Worker('a', () => {}, { settings: { backofStrategy: () => 1 } }),
+  ]) assert.throws(make, wrong);
+  const { client } = queue;
+  for (const call of [
+    () => queue.add('a', 1, { atempts: 3 }), () => queue.add('a', 1, { attempts: 3, backoff: { type: 'fixed', dealy: 1 } }), () => queue.add('a', 1, { backoff: { type: 'fix', delay: 1 } }),
+    () => queue.add('a', 1, { removeOnComplete: { aeg: 1 } }), () => queue.addBulk([{ name: 'a', data: 1, options: {} }]), () => queue.retryJobs({ keepCheckpoints: true }),
+    () => queue.upsertJobScheduler('a', { cron: '@daily' }), () => queue.upsertJobScheduler('a', { every: 1000 }, { opt: {} }), () => queue.upsertJobScheduler('a', { every: 1000 }, { opts: { prio: 1 } }),
+    () => client.put('a', { prio: 1 }), () => client.put('a', { retry: { first: 1, longest: 2, cuont: 3 } }), () => client.batch('a').add('a', { prio: 1 }),
+    () => client.setSchedule('a', 'a', '', { evry: 1 }), () => client.setSchedule('a', 'a', '', { every: 1, onDuplicate: 'keep' }), () => client.release('1', { prio: 1 }),
+    () => client.releaseLease('1', '1', { raeson: '' }), () => client.bury('1', { failure: false }), () => client.buryLease('1', '1', { delay: 1 }), () => client.touch('1', { progres: '' }),
+    () => client.kick(1, { keep: true }), () => client.reserveBatch(1, { leased: true }), () => client.wait('1', { timout: 1 }), () => client.listJobs('a', 'ready', { limit: 1 }),
+    () => worker.run() && client.touchLease('1', '1', { progres: '' }),
+  ]) await assert.rejects(async () => call(), wrong, call.toString());
+});
 
 test('a job that arrives while the worker closes is given back, and has not failed', async t => {
   const { port } = await serveKind(t, 'memory');

@@ -14,6 +14,13 @@ final class Dialer
     /** How long an address that failed is tried only after the others, in seconds. */
     private const AVOIDANCE = 10.0;
 
+    /** Options of PHP's ssl context, which PHP would ignore if they were misspelled. */
+    private const TLS = [
+        'peer_name', 'verify_peer', 'verify_peer_name', 'allow_self_signed', 'cafile', 'capath', 'local_cert', 'local_pk', 'passphrase', 'verify_depth',
+        'ciphers', 'peer_fingerprint', 'security_level', 'SNI_enabled', 'disable_compression', 'crypto_method', 'min_proto_version', 'max_proto_version',
+        'no_ticket', 'capture_peer_cert', 'capture_peer_cert_chain', 'capture_session_meta',
+    ];
+
     /** @var list<string> in a random order, so that many clients spread over them */
     private array $addresses;
 
@@ -34,6 +41,9 @@ final class Dialer
         $this->addresses = preg_split('/[\s,]+/', $addresses, -1, PREG_SPLIT_NO_EMPTY) ?: [];
         if ($this->addresses === [] || !preg_match('/^[!-~]*$/D', $name . $user) || strpbrk($secret, "\r\n") !== false) {
             throw new InvalidArgumentException('invalid address, user, secret or name of a connection');
+        }
+        if ($unknown = array_diff(array_keys($tls), self::TLS)) {
+            throw new InvalidArgumentException('tls has no option ' . implode(', ', $unknown));
         }
         shuffle($this->addresses);
     }

@@ -38,7 +38,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     public function __construct(
         private readonly Client $client,
         private readonly string $default = 'default',
-        private readonly int $retryAfter = 60,
+        private readonly int $retryAfter = PutOptions::DEFAULT_TTR,
         private readonly int $blockFor = 0,
         bool $dispatchAfterCommit = false,
         private readonly ?OnExpire $onExpire = null,

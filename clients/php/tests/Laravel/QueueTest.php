@@ -7,8 +7,10 @@ namespace Redstalk\Tests\Laravel;
 use Illuminate\Queue\Events\JobQueued;
 use Illuminate\Queue\WorkerOptions;
 use PHPUnit\Framework\TestCase;
+use Redstalk\Exception\InvalidArgumentException;
 use Redstalk\Exception\UnsupportedException;
 use Redstalk\Inspector;
+use Redstalk\Laravel\RedstalkConnector;
 use Redstalk\Tests\Laravel\Jobs\Failing;
 use Redstalk\Tests\Laravel\Jobs\Group;
 use Redstalk\Tests\Laravel\Jobs\Import;
@@ -421,5 +423,16 @@ final class QueueTest extends TestCase
         $app->work();
         $ended = iterator_to_array($app->queue()->getClient()->ended('default'));
         self::assertSame(['done', 60], [$ended[0]->how, $ended[0]->until->getTimestamp() - $ended[0]->ended->getTimestamp()]);
+    }
+
+    public function testDefaultsAndMisspelledKeys(): void
+    {
+        $server = Server::start();
+        $config = ['driver' => 'redstalk', 'host' => $server->address()];
+        $queue = (new RedstalkConnector())->connect($config);
+        $job = $queue->inspector()->job($queue->pushRaw('{}'));
+        self::assertSame(['default', 1024, 60, null], [$job->tube, $job->priority, $job->ttr, $job->retry]);
+        $wrong = self::assertThrows(InvalidArgumentException::class, fn () => (new RedstalkConnector())->connect($config + ['retry_afetr' => 90]));
+        self::assertStringContainsString('retry_afetr', $wrong->getMessage());
     }
 }

@@ -240,7 +240,9 @@ final class TransportTest extends TestCase
         $transport = $factory->createTransport("redstalk://127.0.0.1:1,{$server->address()}/t?repeat_for=60", [], new PhpSerializer());
         $transport->send(new Envelope(new Message('x')));
         $inspector = new Inspector(new Client($server->address()));
-        self::assertNotNull($inspector->job($inspector->peekReady('t')->id)->key);
+        $job = $inspector->job($inspector->peekReady('t')->id);
+        self::assertNotNull($job->key);
+        self::assertSame([1024, 90], [$job->priority, $job->ttr]);
         $transport = $factory->createTransport("redstalks://{$server->address()}?wait=0", [], new PhpSerializer());
         self::assertThrows(TransportException::class, fn () => $transport->get(), 'this server has no TLS');
     }
