@@ -125,10 +125,7 @@ func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 
 // SaveCheckpoint implements Target: the checkpoint of the job becomes that of the note.
 func (h *Remote) SaveCheckpoint(_ context.Context, note uint64, data []byte) error {
-	if !h.can("checkpoint") {
-		return nil
-	}
-	return h.hold(note, data, fmt.Sprintf("release %d 0 %d failure:no", note, int64(HideFor/time.Second)), "RELEASED")
+	return h.saveHidden(note, 0, data)
 }
 
 // Checkpoint implements Target.
@@ -140,16 +137,19 @@ func (h *Remote) Checkpoint(_ context.Context, note uint64) ([]byte, error) {
 	return t.checkpoint(note)
 }
 
-// hold reserves a job, saves its checkpoint, unless that is empty or the server has none, and gives it back with a command that is
-// answered with a word.
-func (h *Remote) hold(id uint64, checkpoint []byte, last, word string) error {
-	out, want := fmt.Appendf(nil, "reserve-job %d\r\n", id), []string{"RESERVED"}
-	if len(checkpoint) > 0 && h.can("checkpoint") {
-		out, want = fmt.Appendf(out, "checkpoint %d %d\r\n%s\r\n", id, len(checkpoint), checkpoint), append(want, "SAVED")
+// saveHidden saves the checkpoint of a hidden job or note, unless that is empty or the server has none. It stays hidden.
+func (h *Remote) saveHidden(id uint64, pri uint32, data []byte) error {
+	if len(data) == 0 || !h.can("checkpoint") {
+		return nil
 	}
-	out, want = fmt.Append(out, last, "\r\n"), append(want, word)
+	commands := fmt.Sprintf("reserve-job %d\r\ncheckpoint %d %d\r\n%s\r\nrelease %d %d %d failure:no\r\n", id, id, len(data), data, id, pri, int64(HideFor/time.Second))
+	return h.commands(commands, "RESERVED", "SAVED", "RELEASED")
+}
+
+// commands sends commands that are to be answered with these words.
+func (h *Remote) commands(commands string, want ...string) error {
 	next, wrong := 0, ""
-	err := h.Ask(out, len(want), func(r *client.Reply) error {
+	err := h.Ask([]byte(commands), len(want), func(r *client.Reply) error {
 		if wrong == "" && first(string(r.Line)) != want[next] {
 			wrong = string(r.Line)
 		}
@@ -224,20 +224,19 @@ func (h *Remote) find(key string, own bool, j *Job) (Copy, error) {
 // maxReschedule is the longest duration of reschedule; release accepts longer ones.
 const maxReschedule = 10 * 365 * 24 * time.Hour
 
-// Reveal implements Target.
+// Reveal implements Target. A copy whose checkpoint is not saved stays hidden.
 func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
+	if err := h.saveHidden(id, j.Pri, j.Checkpoint); err != nil {
+		return err
+	}
 	left := j.Left(time.Now())
 	switch {
 	case j.State == Buried:
-		return h.hold(id, j.Checkpoint, fmt.Sprintf("bury %d %d", id, j.Pri), "BURIED")
-	case len(j.Checkpoint) > 0 && h.can("checkpoint"):
-		seconds := int64((left + time.Second - 1) / time.Second)
-		return h.hold(id, j.Checkpoint, fmt.Sprintf("release %d %d %d failure:no", id, j.Pri, seconds), "RELEASED")
+		return h.commands(fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "RESERVED", "BURIED")
 	case left > maxReschedule:
-		return h.hold(id, nil, fmt.Sprintf("release %d %d %d", id, j.Pri, int64(left/time.Second)), "RELEASED")
+		return h.commands(fmt.Sprintf("reserve-job %d\r\nrelease %d %d %d\r\n", id, id, j.Pri, int64(left/time.Second)), "RESERVED", "RELEASED")
 	}
-	t := source{Conn: h.Conn}
-	return t.command(fmt.Sprintf("reschedule %d %dms", id, left.Milliseconds()), "RESCHEDULED")
+	return h.commands(fmt.Sprintf("reschedule %d %dms\r\n", id, left.Milliseconds()), "RESCHEDULED")
 }
 
 // Remove implements Target.

@@ -61,7 +61,7 @@ func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error
 
 // SaveCheckpoint implements migrate.Target: the checkpoint of the job becomes that of the note.
 func (d *destination) SaveCheckpoint(ctx context.Context, note uint64, data []byte) error {
-	return refusalOf(d.do(ctx, d.hold(note, data, storage.Op{Kind: storage.Move, Move: tube.Snooze, Delay: hideDelay})))
+	return d.saveHidden(ctx, note, 0, data)
 }
 
 // Checkpoint implements migrate.Target.
@@ -73,14 +73,13 @@ func (d *destination) Checkpoint(ctx context.Context, note uint64) ([]byte, erro
 	return data, err
 }
 
-// hold returns the operations that reserve a job, save its checkpoint, unless that is empty, and give it back with a move.
-func (d *destination) hold(id uint64, checkpoint []byte, back storage.Op) []storage.Op {
-	ops := []storage.Op{{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id}}
-	if len(checkpoint) > 0 {
-		ops = append(ops, storage.Op{Kind: storage.Move, Move: tube.SaveCheckpoint, Holder: d.holder, ID: id, Args: &storage.Args{Data: checkpoint}})
-	}
-	back.Holder, back.ID = d.holder, id
-	return append(ops, back)
+// saveHidden saves the checkpoint of a hidden job or note. It stays hidden.
+func (d *destination) saveHidden(ctx context.Context, id uint64, pri uint32, data []byte) error {
+	return refusalOf(d.do(ctx, []storage.Op{
+		{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id},
+		{Kind: storage.Move, Move: tube.SaveCheckpoint, Holder: d.holder, ID: id, Args: &storage.Args{Data: data}},
+		{Kind: storage.Move, Move: tube.Snooze, Holder: d.holder, ID: id, Pri: pri, Delay: hideDelay},
+	}))
 }
 
 // do carries out operations that must all be possible.
@@ -198,15 +197,19 @@ func (d *destination) find(ctx context.Context, key string, j *migrate.Job) (mig
 	return d.copyOf(ctx, job.ID, key, j)
 }
 
-// Reveal implements migrate.Target.
+// Reveal implements migrate.Target. A copy whose checkpoint is not saved stays hidden.
 func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) error {
-	left := j.Left(time.Now()).Round(time.Millisecond)
-	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: left}}
+	if len(j.Checkpoint) > 0 {
+		if err := d.saveHidden(ctx, id, j.Pri, j.Checkpoint); err != nil {
+			return err
+		}
+	}
+	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: j.Left(time.Now()).Round(time.Millisecond)}}
 	if j.State == migrate.Buried {
-		ops = d.hold(id, j.Checkpoint, storage.Op{Kind: storage.Move, Move: tube.Bury, Pri: j.Pri})
-	} else if len(j.Checkpoint) > 0 {
-		seconds := uint32((left + time.Second - 1) / time.Second)
-		ops = d.hold(id, j.Checkpoint, storage.Op{Kind: storage.Move, Move: tube.Snooze, Pri: j.Pri, Delay: seconds})
+		ops = []storage.Op{
+			{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id},
+			{Kind: storage.Move, Move: tube.Bury, Holder: d.holder, ID: id, Pri: j.Pri},
+		}
 	}
 	return d.do(ctx, ops)
 }

@@ -171,7 +171,7 @@ final class Client
     }
 
     /**
-     * Saves up to 64 KiB for the next delivery of a job that this client has reserved without a lease; nothing removes it. Job::checkpoint does that for any job.
+     * Saves up to 64 KiB for the next delivery of a job that this client has reserved without a lease; an empty value removes it. Job::checkpoint does that for any job.
      *
      * @throws RedstalkException NotFound, JobTooBig, OutOfMemory, Unsupported
      */

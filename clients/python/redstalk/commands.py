@@ -130,7 +130,7 @@ class Commands:
         self._run(self._session.touch(job, progress))
 
     def checkpoint(self, job: JobOrID, data: bytes | str) -> None:
-        """Keep up to 64 KiB for the next delivery of a reserved job, as safely as a put, and start its TTR again. Nothing removes it."""
+        """Keep up to 64 KiB for the next delivery of a reserved job, as safely as a put, and start its TTR again. Empty data remove it."""
         self._run(self._session.checkpoint(job, data))
 
     def get_checkpoint(self, job: JobOrID) -> bytes:
