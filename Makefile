@@ -125,7 +125,7 @@ long-programs: bin/redstalkd.test
 	$(LONG_REDSTALKD) -test.run '^(TestTranscripts|TestExtensions)$$' -every-engine
 	$(LONG_REDSTALKD) -test.run '^(TestFaultProxy|TestRateOfThreeInstances|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$'
 	$(LONG_REDSTALKD) -test.run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' -rare 2
-	$(LONG) -run '^TestDocs$$/^long-jobs$$' ./tools/checks
+	$(LONG) -run '^TestLongJobs$$' ./tools/checks
 	$(LONG_REDSTALKD) -test.run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' -differ-commands 2000
 
 long-chaos: bin/redstalkd.test

@@ -131,9 +131,6 @@ func checkLink(t *testing.T, all []*page, from *page, to string) {
 func TestDocs(t *testing.T) {
 	dir := workshop(t)
 	t.Run("flags", func(t *testing.T) { testFlags(t, dir) })
-	if !testing.Short() {
-		t.Run("long-jobs", func(t *testing.T) { testLongJobs(t, dir) })
-	}
 	for _, p := range pages(t) {
 		if slices.ContainsFunc(p.blocks, func(b block) bool { return strings.HasPrefix(b.language, "console") }) {
 			t.Run(filepath.Base(p.path), func(t *testing.T) { t.Parallel(); p.testFollow(t, dir) })

@@ -20,9 +20,13 @@ const (
 	rowsOfChunk  = 1000
 )
 
-// testLongJobs runs the import of the page in each language. Its first worker is killed, its second is stopped while a third waits, and
+// TestLongJobs runs the import of the page in each language. Its first worker is killed, its second is stopped while a third waits, and
 // then the server is killed.
-func testLongJobs(t *testing.T, dir string) {
+func TestLongJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute, and longer beside other tests")
+	}
+	dir := workshop(t)
 	page := readPage(t, "docs/long-jobs.md")
 	for language, commands := range map[string]struct{ prepare, put, work string }{
 		"Go":     {"go build", "redstalk put --tube imports --ttr 5s rows.csv", "./rows"},

@@ -28,6 +28,9 @@ class AsyncCommands:
     async def _run(self, steps: Steps[T]) -> T:
         raise NotImplementedError
 
+    async def _ask(self, question: request.Request[T]) -> T:
+        return await self._run(self._session.run(question))
+
     async def put(
         self,
         body: bytes | str,
@@ -76,14 +79,14 @@ class AsyncCommands:
 
     async def delete(self, job: JobOrID) -> None:
         """Delete a job: it is done."""
-        await self._run(self._session.finish("delete", job, "", "DELETED"))
+        await self._ask(self._session.finish("delete", job, "", "DELETED"))
 
     async def finish(self, job: JobOrID, result: bytes | str) -> None:
         """Delete a reserved job with a result, up to 64 KiB, for those who wait for its end: it is done.
 
         NotKeptError: nothing is kept of the job, and nothing has happened.
         """
-        await self._run(self._session.finish_with(job, result))
+        await self._ask(self._session.finish_with(job, result))
 
     async def wait(self, job: JobOrID, timeout: Seconds | None = None) -> Ended:
         """Wait until a job has ended that was put with keep, and return what became of it. A buried job is "parked".
@@ -106,46 +109,47 @@ class AsyncCommands:
         try:
             while waiting.left:
                 for question in waiting.round():
-                    for ended in await self._run(self._session.run(question)):
-                        yield ended
+                    for ended in await self._ask(question):
+                        if ended:
+                            yield ended
                 await asyncio.sleep(waiting.pause(self._session.awaited))
         finally:
             self._session.awaited -= count
 
     async def stats_ended(self, job: JobOrID) -> Ended:
         """Return the record of a job that has ended."""
-        return await self._run(self._session.run(record(request.id_of(job))))
+        return await self._ask(record(request.id_of(job)))
 
     async def ended(self, tube: str = "", *, batch: str = "") -> AsyncIterator[Ended]:
         """Yield the records of the ended jobs of a tube or a batch, the newest first."""
         cursor: str | None = ""
         while cursor is not None:
-            page, following = await self._run(self._session.run(records(tube, batch, cursor)))
+            page, following = await self._ask(records(tube, batch, cursor))
             for one in page:
                 yield one
             cursor = following or None
 
     async def touch(self, job: JobOrID, *, progress: str | None = None) -> None:
         """Start the TTR of a reserved job again, and say how far it is: up to 256 bytes that are shown until its next delivery."""
-        await self._run(self._session.touch(job, progress))
+        await self._ask(self._session.touch(job, progress))
 
     async def checkpoint(self, job: JobOrID, data: bytes | str) -> None:
         """Keep up to 64 KiB for the next delivery of a reserved job, as safely as a put, and start its TTR again. Empty data remove it."""
-        await self._run(self._session.checkpoint(job, data))
+        await self._ask(self._session.checkpoint(job, data))
 
     async def get_checkpoint(self, job: JobOrID) -> bytes:
         """Return the checkpoint of a job; NotFoundError: there is none."""
-        return await self._run(self._session.run(request.checkpoint(job)))
+        return await self._ask(request.checkpoint(job))
 
     async def release(
         self, job: JobOrID, priority: int | None = None, delay: Seconds = 0, *, reason: str = "", failure: bool = True
     ) -> None:
         """Give a reserved job back. That is a failure, for this reason, unless failure is false. Its priority stays if that is known."""
-        await self._run(self._session.release(job, priority, delay, reason, failure))
+        await self._ask(self._session.release(job, priority, delay, reason, failure))
 
     async def bury(self, job: JobOrID, priority: int | None = None, *, reason: str = "") -> None:
         """Set a reserved job aside until it is kicked."""
-        await self._run(self._session.bury(job, priority, reason))
+        await self._ask(self._session.bury(job, priority, reason))
 
     async def peek(self, id: int) -> Job:
         """Return a job without reserving it."""
@@ -165,28 +169,28 @@ class AsyncCommands:
 
     async def kick(self, bound: int, *, keep_checkpoint: bool = False) -> int:
         """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number. They begin anew."""
-        return await self._run(self._session.kick(bound, keep_checkpoint))
+        return await self._ask(self._session.kick(bound, keep_checkpoint))
 
     async def kick_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
         """Make a buried or delayed job ready. It begins anew, or at its checkpoint."""
         command = request.simple(f"kick-job {request.id_of(job)}", "KICKED")
-        await self._run(self._session.run(request.kicking(command, keep_checkpoint)))
+        await self._ask(request.kicking(command, keep_checkpoint))
 
     async def stats_job(self, job: JobOrID) -> Stats:
         """Return what the server knows about a job."""
-        return await self._run(self._session.run(request.paged(f"stats-job {request.id_of(job)}")))
+        return await self._ask(request.paged(f"stats-job {request.id_of(job)}"))
 
     async def stats_tube(self, tube: str) -> Stats:
         """Return the counts of a tube."""
-        return await self._run(self._session.run(request.paged(f"stats-tube {text.tube(tube)}")))
+        return await self._ask(request.paged(f"stats-tube {text.tube(tube)}"))
 
     async def stats(self) -> Stats:
         """Return the counts of the server."""
-        return await self._run(self._session.run(request.paged("stats")))
+        return await self._ask(request.paged("stats"))
 
     async def tubes(self) -> list[str]:
         """Return the tubes that exist."""
-        return await self._run(self._session.run(request.Request("list-tubes", request.expect("OK", request.names), repeat=True)))
+        return await self._ask(request.Request("list-tubes", request.expect("OK", request.names), repeat=True))
 
     async def using(self) -> str:
         """Return the tube that is used."""
@@ -198,7 +202,7 @@ class AsyncCommands:
 
     async def pause_tube(self, tube: str, delay: Seconds) -> None:
         """Deliver no job of a tube for some time."""
-        await self._run(self._session.run(request.simple(f"pause-tube {text.tube(tube)} {text.whole(delay)}", "PAUSED")))
+        await self._ask(request.simple(f"pause-tube {text.tube(tube)} {text.whole(delay)}", "PAUSED"))
 
     async def capabilities(self) -> frozenset[str]:
         """Return what the server can do beyond beanstalkd, which it is asked once for each connection."""
@@ -208,79 +212,79 @@ class AsyncCommands:
     async def find(self, tube: str, key: str) -> Job:
         """Return the job of a tube that has a key."""
         line = f"find {text.tube(tube)} {text.word('key', key)}"
-        return await self._run(self._session.run(request.extension(line, "FOUND", self._session.found, "put-tags", repeat=True)))
+        return await self._ask(request.extension(line, "FOUND", self._session.found, "put-tags", repeat=True))
 
     async def delete_key(self, tube: str, key: str) -> None:
         """Delete the job of a tube that has a key, even if it is reserved."""
-        await self._run(self._session.run(request.extension(f"delete-key {text.tube(tube)} {text.word('key', key)}", "DELETED", request.nothing, "put-tags")))
+        await self._ask(request.extension(f"delete-key {text.tube(tube)} {text.word('key', key)}", "DELETED", request.nothing, "put-tags"))
 
     async def set_policy(self, tube: str, **policy: Unpack[Policy]) -> None:
         """Set the policy of a tube, or of all that begin with PREFIX if tube is "PREFIX*". Without tags, delete it."""
         line = f"set-policy {text.word('tube', tube)}{options.line(options.pairs(policy))}"
-        await self._run(self._session.run(request.extension(line, "SET", request.nothing, "policy", repeat=True)))
+        await self._ask(request.extension(line, "SET", request.nothing, "policy", repeat=True))
 
     async def get_policy(self, tube: str) -> dict[str, Any]:
         """Return the policy of a tube or PREFIX*."""
-        return await self._run(self._session.run(request.extension(f"get-policy {text.word('tube', tube)}", "OK", request.page, "policy", repeat=True)))
+        return await self._ask(request.extension(f"get-policy {text.word('tube', tube)}", "OK", request.page, "policy", repeat=True))
 
     async def policies(self) -> list[str]:
         """Return the tubes and prefixes that have a policy."""
-        return await self._run(self._session.run(request.extension("list-policies", "OK", request.names, "policy", repeat=True)))
+        return await self._ask(request.extension("list-policies", "OK", request.names, "policy", repeat=True))
 
     async def set_group(self, tube: str, group: str, **limits: Unpack[GroupLimits]) -> None:
         """Set limits and weight of a group, instead of those of the policy. Without any, delete them."""
         line = request.group("set-group", tube, group) + options.line(options.pairs(limits))
-        await self._run(self._session.run(request.extension(line, "SET", request.nothing, "groups", repeat=True)))
+        await self._ask(request.extension(line, "SET", request.nothing, "groups", repeat=True))
 
     async def get_group(self, tube: str, group: str) -> dict[str, Any]:
         """Return what set_group has set."""
-        return await self._run(self._session.run(request.extension(request.group("get-group", tube, group), "OK", request.page, "groups", repeat=True)))
+        return await self._ask(request.extension(request.group("get-group", tube, group), "OK", request.page, "groups", repeat=True))
 
     async def stats_group(self, tube: str, group: str) -> Stats:
         """Return the counts of a group, and its limits."""
-        return await self._run(self._session.run(request.extension(request.group("stats-group", tube, group), "OK", request.page, "groups", repeat=True)))
+        return await self._ask(request.extension(request.group("stats-group", tube, group), "OK", request.page, "groups", repeat=True))
 
     async def pause_group(self, tube: str, group: str, delay: Seconds) -> None:
         """Deliver no job of a group for some time."""
         line = f"{request.group('pause-group', tube, group)} {text.whole(delay)}"
-        await self._run(self._session.run(request.extension(line, "PAUSED", request.nothing, "groups")))
+        await self._ask(request.extension(line, "PAUSED", request.nothing, "groups"))
 
     async def flush_group(self, tube: str, group: str) -> int:
         """Delete the ready, delayed and buried jobs of a group, and return their number."""
-        return await self._run(self._session.run(request.extension(request.group("flush-group", tube, group), "FLUSHED", request.count, "groups")))
+        return await self._ask(request.extension(request.group("flush-group", tube, group), "FLUSHED", request.count, "groups"))
 
     async def list_groups(self, tube: str, count: int = 100, cursor: str = "") -> dict[str, Any]:
         """Return a page of groups: "groups", and "next", the cursor of the next page."""
         line = f"list-groups {text.tube(tube)} {count} {cursor}".rstrip()
-        return await self._run(self._session.run(request.extension(line, "OK", request.page, "groups", repeat=True)))
+        return await self._ask(request.extension(line, "OK", request.page, "groups", repeat=True))
 
     async def flush_tube(self, tube: str, state: str = "") -> int:
         """Delete the jobs of a tube, or those in a state, and return their number."""
-        return await self._run(self._session.run(request.extension(f"flush-tube {text.tube(tube)} {state}".rstrip(), "FLUSHED", request.count, "flush")))
+        return await self._ask(request.extension(f"flush-tube {text.tube(tube)} {state}".rstrip(), "FLUSHED", request.count, "flush"))
 
     async def move_jobs(self, source: str, state: str, target: str, count: int) -> int:
         """Move jobs in a state to another tube, and return their number."""
         line = f"move-jobs {text.tube(source)} {text.word('state', state)} {text.tube(target)} {count}"
-        return await self._run(self._session.run(request.extension(line, "MOVED", request.count, "move")))
+        return await self._ask(request.extension(line, "MOVED", request.count, "move"))
 
     async def replay_job(self, job: JobOrID, *, keep_checkpoint: bool = False) -> None:
         """Send a dead letter back to its tube, or kick a buried job. It begins anew, or at its checkpoint."""
         command = request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")
-        await self._run(self._session.run(request.kicking(command, keep_checkpoint)))
+        await self._ask(request.kicking(command, keep_checkpoint))
 
     async def reschedule(self, job: JobOrID, delay: Seconds) -> None:
         """Make a ready or delayed job due after a delay."""
-        await self._run(self._session.run(request.extension(f"reschedule {request.id_of(job)} {text.duration(delay)}", "RESCHEDULED", request.nothing, "put-tags")))
+        await self._ask(request.extension(f"reschedule {request.id_of(job)} {text.duration(delay)}", "RESCHEDULED", request.nothing, "put-tags"))
 
     async def set_priority(self, job: JobOrID, priority: int) -> None:
         """Change the priority of a job that is not reserved."""
-        await self._run(self._session.run(request.extension(f"set-priority {request.id_of(job)} {priority}", "UPDATED", request.nothing, "put-tags")))
+        await self._ask(request.extension(f"set-priority {request.id_of(job)} {priority}", "UPDATED", request.nothing, "put-tags"))
 
     async def list_jobs(self, tube: str, state: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the jobs of a tube in a state: ready, delayed, reserved or buried."""
         cursor: str | None = ""
         while cursor is not None:
-            page = await self._run(self._session.run(self._session.listed(tube, state, 100, cursor)))
+            page = await self._ask(self._session.listed(tube, state, 100, cursor))
             for job in page["jobs"]:
                 yield job
             cursor = page["next"] or None
@@ -300,41 +304,41 @@ class AsyncCommands:
         **options: Unpack[ScheduleOptions],
     ) -> None:
         """Create a schedule, or replace the one with that name. While its times stay the same it keeps its place."""
-        await self._run(self._session.run(request.set_schedule(name, tube, self._session.encoded(body), priority, delay, ttr, options)))
+        await self._ask(request.set_schedule(name, tube, self._session.encoded(body), priority, delay, ttr, options))
 
     async def get_schedule(self, name: str) -> Stats:
         """Return what a schedule puts and when, and what came of it."""
-        return await self._run(self._session.run(request.schedule("get-schedule", name, "OK", request.typed)))
+        return await self._ask(request.schedule("get-schedule", name, "OK", request.typed))
 
     async def list_schedules(self) -> AsyncIterator[Stats]:
         """Yield the schedules, by name."""
         cursor: str | None = ""
         while cursor is not None:
-            page = await self._run(self._session.run(request.schedules(cursor)))
+            page = await self._ask(request.schedules(cursor))
             for schedule in page["schedules"]:
                 yield schedule
             cursor = page["next"] or None
 
     async def delete_schedule(self, name: str) -> None:
         """Delete a schedule. Its jobs stay."""
-        await self._run(self._session.run(request.schedule("delete-schedule", name, "DELETED", request.nothing, repeat=False)))
+        await self._ask(request.schedule("delete-schedule", name, "DELETED", request.nothing, repeat=False))
 
     async def pause_schedule(self, name: str) -> None:
         """Stop a schedule until resume_schedule."""
-        await self._run(self._session.run(request.schedule("pause-schedule", name, "PAUSED", request.nothing)))
+        await self._ask(request.schedule("pause-schedule", name, "PAUSED", request.nothing))
 
     async def resume_schedule(self, name: str) -> None:
         """Start a paused schedule again. Times that have passed meanwhile are skipped."""
-        await self._run(self._session.run(request.schedule("resume-schedule", name, "RESUMED", request.nothing)))
+        await self._ask(request.schedule("resume-schedule", name, "RESUMED", request.nothing))
 
     async def run_schedule(self, name: str) -> JobId:
         """Put a job of a schedule now, and return its id. Its state is that of the job that has prevented it, if one has."""
-        return await self._run(self._session.run(request.schedule("run-schedule", name, "INSERTED", request.inserted, repeat=False)))
+        return await self._ask(request.schedule("run-schedule", name, "INSERTED", request.inserted, repeat=False))
 
     async def preview_schedule(self, name: str, count: int = 10) -> list[datetime]:
         """Return the next times of a schedule, at most 1000."""
-        return await self._run(self._session.run(request.preview(text.tube(name), count)))
+        return await self._ask(request.preview(text.tube(name), count))
 
     async def preview_cron(self, cron: str, count: int = 10, tz: str = "UTC") -> list[datetime]:
         """Return the next times of a cron expression, at most 1000."""
-        return await self._run(self._session.run(request.preview(text.quoted(cron), count, f" tz:{text.quoted(tz)}")))
+        return await self._ask(request.preview(text.quoted(cron), count, f" tz:{text.quoted(tz)}"))

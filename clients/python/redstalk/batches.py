@@ -37,16 +37,16 @@ class Batch:
 
     def seal(self) -> None:
         """Say that no more members come. The jobs after the batch do not run before."""
-        self._client._run(self._client._session.run(request.batch("seal-batch", self.name, "SEALED", request.nothing)))
+        self._client._ask(request.batch("seal-batch", self.name, "SEALED", request.nothing))
 
     def stats(self) -> Stats:
         """Return the state and the counts of the batch, and the first jobs after it."""
-        return self._client._run(self._client._session.run(request.batch("stats-batch", self.name, "OK", request.typed)))
+        return self._client._ask(request.batch("stats-batch", self.name, "OK", request.typed))
 
     def cancel(self) -> int:
         """Seal the batch, delete the members that are not reserved, and return their number."""
         command = request.batch("cancel-batch", self.name, "CANCELLED", request.count, repeat=False)
-        return self._client._run(self._client._session.run(command))
+        return self._client._ask(command)
 
 
 class AsyncBatch:
@@ -73,13 +73,13 @@ class AsyncBatch:
 
     async def seal(self) -> None:
         """Say that no more members come. The jobs after the batch do not run before."""
-        await self._client._run(self._client._session.run(request.batch("seal-batch", self.name, "SEALED", request.nothing)))
+        await self._client._ask(request.batch("seal-batch", self.name, "SEALED", request.nothing))
 
     async def stats(self) -> Stats:
         """Return the state and the counts of the batch, and the first jobs after it."""
-        return await self._client._run(self._client._session.run(request.batch("stats-batch", self.name, "OK", request.typed)))
+        return await self._client._ask(request.batch("stats-batch", self.name, "OK", request.typed))
 
     async def cancel(self) -> int:
         """Seal the batch, delete the members that are not reserved, and return their number."""
         command = request.batch("cancel-batch", self.name, "CANCELLED", request.count, repeat=False)
-        return await self._client._run(self._client._session.run(command))
+        return await self._client._ask(command)

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,8 +15,9 @@ from typing import Any, TypeVar
 from .commands import Commands
 from .errors import ClosedError, Error
 from .forks import renew_in_child
-from .operations import Operations, addresses_of
-from .request import DEFAULT_TUBE
+from .job import JobOrID
+from .operations import MAX_BATCH, Operations, addresses_of
+from .request import DEFAULT_TUBE, Burst, Pending, Request
 from .session import Address, Close, Connect, Exchange, Idle, Sleep, Steps
 
 T = TypeVar("T")
@@ -115,7 +117,7 @@ class Client(Commands):
 
     ``address`` is a host and a port, or a str such as "a:11300,b:11300" or "unix:PATH", or a list of addresses of instances that
     serve the same jobs. It connects with the first command, and again when the connection is lost. Threads can share a
-    client, and take turns.
+    client: they take turns, and commands that can be repeated share a round trip.
 
     ``encoding`` is that of bodies that are str; with None all bodies are bytes, as are those that it cannot decode. Times are in seconds: ``wait`` is how long a
     call waits for a server, ``reply_timeout`` how long for a reply.
@@ -144,10 +146,12 @@ class Client(Commands):
         )  # fmt: skip
         self._transport = Transport(tls)
         self._lock = threading.Lock()
+        self._calls: deque[Pending[Any]] = deque()  # that wait for the lock
         renew_in_child(self)
 
     def _forked(self) -> None:
         self._lock = threading.Lock()  # another thread of the parent may have it
+        self._calls.clear()
         self._session.forked()
         self._transport = self._transport.abandon()
 
@@ -161,6 +165,45 @@ class Client(Commands):
             if self._session.closed:
                 raise ClosedError("the client was closed")
             return self._carry_out(steps)
+
+    def _ask(self, question: Request[T]) -> T:
+        [call] = self.ask_all([question])
+        return call.value()
+
+    def touching(self, job: JobOrID, progress: str | None) -> Request[None]:
+        """Return the command that touch sends."""
+        return self._session.touch(job, progress)
+
+    def ask_all(self, questions: Iterable[Request[T]]) -> list[Pending[T]]:
+        """Carry out requests, and return them with their results or exceptions."""
+        calls = [Pending(question) for question in questions]
+        self._calls.extend(call for call in calls if call.request.shares)
+        for call in calls:
+            if not call.done:
+                with self._lock:
+                    self._finish(call)
+        return calls
+
+    def _finish(self, call: Pending[Any]) -> None:
+        """Carry out a call and others that wait, unless another thread has done so. The lock is held."""
+        if call.done:
+            return
+        calls = [call]
+        while call.request.shares and self._calls and len(calls) < MAX_BATCH:
+            other = self._calls.popleft()
+            if other is not call and not other.done:
+                calls.append(other)
+        try:
+            if self._session.closed:
+                raise ClosedError("the client was closed")
+            if len(calls) > 1:
+                self._carry_out(self._session.run(Burst(calls)))
+            else:
+                call.succeed(self._carry_out(self._session.run(call.request)))
+        except Exception as error:  # another one is for this thread alone, and the others carry on
+            for one in calls:
+                if not one.done:
+                    one.fail(error)
 
     def _carry_out(self, steps: Steps[T]) -> T:
         perform = self._transport.perform

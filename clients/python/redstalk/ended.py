@@ -14,7 +14,7 @@ from . import request, text
 from .errors import EndedError, InternalError, NotFoundError, NotKeptError, TimedOutError
 from .job import JobOrID
 from .protocol import Reply
-from .request import Request
+from .request import Burst, Pending, Request
 from .text import Seconds
 
 MAX_RESULT = 64 << 10  # bytes
@@ -66,18 +66,19 @@ class Waiting:
         self._began = time.monotonic()
         self._end = None if timeout is None else self._began + text.seconds(timeout)
 
-    def round(self) -> Iterator[Request[list[Ended]]]:
-        """Yield the requests for all jobs that have not ended. Their results have those that have."""
+    def round(self) -> Iterator[Request[list[Ended | None]]]:
+        """Yield the requests for all jobs that have not ended. Their results have those that have, and None for each other."""
         ids = list(self.left)
         for at in range(0, len(ids), _AT_ONCE):
-            some = ids[at : at + _AT_ONCE]
-            lines = "\r\n".join(f"wait-job {id} 0" for id in some)
-            yield Request(lines, partial(self._read, some), repeat=True, needs=[("results", "results")], replies=len(some))
+            yield Burst(Pending(self._question(id)) for id in ids[at : at + _AT_ONCE])
 
-    def _read(self, ids: list[int], first: Reply) -> list[Ended]:
-        ended = [one for id, reply in zip(ids, [first, *first.others]) if (one := _ended(id, reply))]
-        for one in ended:
-            del self.left[one.id]
+    def _question(self, id: int) -> Request[Ended | None]:
+        return Request(f"wait-job {id} 0", partial(self._read, id), repeat=True, needs=[("results", "results")])
+
+    def _read(self, id: int, reply: Reply) -> Ended | None:
+        ended = _ended(id, reply)
+        if ended:
+            del self.left[id]
         return ended
 
     def pause(self, jobs: int) -> float:

@@ -17,7 +17,9 @@ from .call import Call
 from .client import Client
 from .errors import Error, NotFoundError, UnsupportedError
 from .job import Job
+from .protocol import Reply
 from .report import named, report
+from .request import Pending, Request
 
 _SHORTEST_TTR = 1.0
 _LONGEST_SLEEP = 60.0  # seconds
@@ -123,14 +125,26 @@ class WorkerJob:
 
     def touch(self) -> None:
         """Start the TTR again. A worker does that by itself."""
+        [call] = self.client.ask_all([self.touching()])
+        call.value()
+
+    def touching(self) -> Request[None]:
+        """Return the command that starts the TTR again, and sends the progress."""
         sent, progress = time.monotonic(), self._progress
         if progress is not None:
             self._shown = sent
-        self.client.touch(self.job, progress=progress)
-        with self._lock:
-            self.touched = max(self.touched, sent)
-            if self._progress is progress:
-                self._progress = None
+        command = self.client.touching(self.job, progress)
+        read = command.read
+
+        def touched(reply: Reply) -> None:
+            read(reply)
+            with self._lock:
+                self.touched = max(self.touched, sent)
+                if self._progress is progress:
+                    self._progress = None
+
+        command.read = touched
+        return command
 
     def progress(self, text: str) -> None:
         """Say how far the job is, for whoever watches it: "4711/10000", "47%", or any text of up to 256 bytes.
@@ -230,11 +244,14 @@ def limit(seconds: float) -> float:
 
 
 class Timers:
-    """Calls a function for each job when it is due, in a thread. The function returns when to call it again, if at all."""
+    """Calls a function with the jobs that are due, in a thread. The function returns when some of them are due again.
 
-    def __init__(self, name: str, act: Callable[[WorkerJob], float | None]) -> None:
+    Jobs can be due ``early`` by so many seconds, together with others.
+    """
+
+    def __init__(self, name: str, act: Callable[[list[WorkerJob]], dict[WorkerJob, float]], early: float = 0) -> None:
         self._due: dict[WorkerJob, float] = {}  # by time.monotonic()
-        self._act = act
+        self._act, self._early = act, early
         self._next = 0.0  # when the thread wakes up
         self._changed = threading.Condition()
         self._stopped = False
@@ -266,37 +283,51 @@ class Timers:
         self._thread.join()
 
     def _run(self) -> None:
-        while job := self._wait():
+        while jobs := self._wait():
             try:
-                due = self._act(job)
+                due = self._act(jobs)
             except BaseException as error:  # this thread must go on for the other jobs
-                report(logging.ERROR, "job %d is no longer looked after: %s", job.id, named(error))
-                due = None
-                job.cancel("lost")
+                due = {}
+                for job in jobs:
+                    report(logging.ERROR, "job %d is no longer looked after: %s", job.id, named(error))
+                    job.cancel("lost")
             with self._changed:
-                if due is None:
-                    self._due.pop(job, None)
-                elif job in self._due:
-                    self._due[job] = min(due, self._due[job])
+                for job in jobs:
+                    if job not in due:
+                        self._due.pop(job, None)
+                    elif job in self._due:
+                        self._due[job] = min(due[job], self._due[job])
 
-    def _wait(self) -> WorkerJob | None:
-        """Wait for the next job that is due; None at the end."""
+    def _wait(self) -> list[WorkerJob]:
+        """Wait for the next jobs that are due; none at the end."""
         with self._changed:
             while not self._stopped:
-                job = min(self._due, key=self._due.__getitem__, default=None)
-                wait = self._due[job] - time.monotonic() if job else _LONGEST_SLEEP
-                if job and wait <= 0:
-                    self._due[job] = math.inf  # until its function has returned
-                    return job
-                self._next = time.monotonic() + wait
-                self._changed.wait(wait)
-        return None
+                now = time.monotonic()
+                self._next = min(self._due.values(), default=now + _LONGEST_SLEEP)
+                if self._next <= now:
+                    jobs = [job for job, due in self._due.items() if due <= now + self._early]
+                    self._due.update(dict.fromkeys(jobs, math.inf))  # until the function has returned
+                    return jobs
+                self._changed.wait(min(self._next - now, _LONGEST_SLEEP))
+        return []
 
 
-def beat(job: WorkerJob) -> float | None:
-    """Touch a job and return when to do so again; None if it is lost."""
+def beat(jobs: list[WorkerJob]) -> dict[WorkerJob, float]:
+    """Touch jobs, with one round trip for those that share a client. Return when to do so again, but for those that are lost."""
+    by_client: dict[Client, list[WorkerJob]] = {}
+    for job in jobs:
+        by_client.setdefault(job.client, []).append(job)
+    due = {}
+    for client, some in by_client.items():
+        calls = client.ask_all(job.touching() for job in some)
+        due.update({job: at for job, call in zip(some, calls) if (at := _next_beat(job, call))})
+    return due
+
+
+def _next_beat(job: WorkerJob, touch: Pending[None]) -> float | None:
+    """Return when to touch a job again; None if it is lost."""
     try:
-        job.touch()
+        touch.value()
         return job.touched + job.ttr / 3
     except NotFoundError:
         if not job.settled:

@@ -138,27 +138,27 @@ class Operations(Session):
         except UnicodeDecodeError:
             return body
 
-    def finish_with(self, job: JobOrID, result: bytes | str) -> Steps[None]:
-        """Finish a reserved job with a result."""
+    def finish_with(self, job: JobOrID, result: bytes | str) -> Request[None]:
+        """Return the command that finishes a reserved job with a result."""
         body = self.encoded(result)
         if len(body) > MAX_RESULT:
             raise JobTooBigError(f"a result of {len(body)} bytes")
-        yield from self.finish("finish", job, f" {len(body)}", "FINISHED", body=body, needs="results")
+        return self.finish("finish", job, f" {len(body)}", "FINISHED", body=body, needs="results")
 
-    def touch(self, job: JobOrID, progress: str | None) -> Steps[None]:
+    def touch(self, job: JobOrID, progress: str | None) -> Request[None]:
         tags = "" if progress is None else f" progress:{text.progress(progress)}"
-        yield from self.finish("touch", job, "", "TOUCHED", tags, needs="progress")
+        return self.finish("touch", job, "", "TOUCHED", tags, needs="progress")
 
-    def checkpoint(self, job: JobOrID, data: bytes | str) -> Steps[None]:
+    def checkpoint(self, job: JobOrID, data: bytes | str) -> Request[None]:
         body = self.encoded(data)
         if len(body) > MAX_CHECKPOINT:
             raise JobTooBigError(f"a checkpoint of {len(body)} bytes")
-        yield from self.finish("checkpoint", job, f" {len(body)}", "SAVED", body=body, needs="checkpoint")
+        return self.finish("checkpoint", job, f" {len(body)}", "SAVED", body=body, needs="checkpoint")
 
     def finish(
         self, verb: str, job: JobOrID, args: str, word: str, tags: str = "", body: bytes | None = None, needs: str = "reason"
-    ) -> Steps[None]:
-        """Send a command about a reservation, or about a job that nobody has reserved.
+    ) -> Request[None]:
+        """Return a command about a reservation, or about a job that nobody has reserved.
 
         A server that lacks the capability ``needs`` gets it without tags; with a body that is an error.
         """
@@ -166,30 +166,32 @@ class Operations(Session):
         held = job if isinstance(job, Job) and (job.lease or job.connection) else self.held.get(id)
         lease = held.lease if held else ""
         plain = f"{verb}-lease {id} {lease}{args}" if lease else f"{verb} {id}{args}"
-        command = Request(plain + tags, request.expect(word, request.nothing), repeat=bool(lease))
+        ends = verb not in ("touch", "checkpoint")
+
+        def read(reply: Reply) -> None:
+            if reply.word == "NOT_FOUND" or ends and reply.word == word:
+                self._forget(id, lease)
+            if reply.word != word:
+                raise reply.error()
+
+        command = Request(plain + tags, read, repeat=bool(lease))
         if tags:
             command.needs, command.plain = [(needs, "")], plain
         if body is not None:
             command.needs, command.body = [(needs, needs)], body
         if held and not lease:
             command.connection = held.connection
-        try:
-            yield from self.run(command)
-        except NotFoundError:
-            self._forget(id, lease)
-            raise
-        if verb not in ("touch", "checkpoint"):
-            self._forget(id, lease)
+        return command
 
-    def release(self, job: JobOrID, priority: int | None, delay: Seconds, reason: str, failure: bool) -> Steps[None]:
+    def release(self, job: JobOrID, priority: int | None, delay: Seconds, reason: str, failure: bool) -> Request[None]:
         tags = "" if failure else " failure:no"
         if reason and failure:
             tags = f" reason:{text.reason(reason)}"
-        yield from self.finish("release", job, f" {self._priority(job, priority)} {text.whole(delay)}", "RELEASED", tags)
+        return self.finish("release", job, f" {self._priority(job, priority)} {text.whole(delay)}", "RELEASED", tags)
 
-    def bury(self, job: JobOrID, priority: int | None, reason: str) -> Steps[None]:
+    def bury(self, job: JobOrID, priority: int | None, reason: str) -> Request[None]:
         tags = f" reason:{text.reason(reason)}" if reason else ""
-        yield from self.finish("bury", job, f" {self._priority(job, priority)}", "BURIED", tags)
+        return self.finish("bury", job, f" {self._priority(job, priority)}", "BURIED", tags)
 
     def _priority(self, job: JobOrID, given: int | None) -> int:
         """Return the given priority, or else the one that the job has, if that is known."""
@@ -208,13 +210,13 @@ class Operations(Session):
         if self.connected and self.leases:
             for job in list(self.held.values()):
                 try:
-                    yield from self.release(job, None, 0, "", False)
+                    yield from self.run(self.release(job, None, 0, "", False))
                 except NotFoundError:
                     pass
 
-    def kick(self, bound: int, keep_checkpoint: bool) -> Steps[int]:
+    def kick(self, bound: int, keep_checkpoint: bool) -> Request[int]:
         command = Request(f"kick {int(bound)}", request.expect("KICKED", request.count), tube=self.used)
-        return (yield from self.run(request.kicking(command, keep_checkpoint)))
+        return request.kicking(command, keep_checkpoint)
 
     def listed(self, tube: str, state: str, count: int, cursor: str) -> Request[dict[str, Any]]:
         line = f"list-jobs {text.tube(tube)} {text.word('state', state)} {count} {cursor}".rstrip()

@@ -23,14 +23,13 @@ class Delivery:
 class Reply:
     """The answer to a command."""
 
-    __slots__ = ("word", "args", "body", "jobs", "others")
+    __slots__ = ("word", "args", "body", "jobs")
 
     def __init__(self, word: str, args: list[str], body: bytes = b"", jobs: list[Delivery] | None = None) -> None:
         self.word = word
         self.args = args
         self.body = body
         self.jobs = jobs or []
-        self.others: list[Reply] = []  # to the further commands of a request
 
     def error(self) -> Error:
         """Return the exception for a reply that is not the expected one."""

@@ -1,15 +1,16 @@
-"""Requests: what is sent, and what its reply means. Both clients share them."""
+"""Requests: what is sent, and what its reply means. All clients share them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from . import options, text
-from .errors import DuplicateError, InvalidArgumentError
+from .errors import DuplicateError, Error, InvalidArgumentError, UnknownResponseError, UnsupportedError
 from .job import Job, JobId, JobOrID
 from .protocol import Reply
 
@@ -35,11 +36,100 @@ class Request(Generic[T]):
     plain: str = ""  # the line for a server that lacks a capability in needs, if there is one
     connection: int = 0  # the only connection on which it makes sense, if not 0
     fails_over: bool = False  # to another address if this server drains
-    replies: int = 1  # more: the line has so many commands, without a body
 
-    def encoded(self, line: str) -> bytes:
-        data = line.encode() + b"\r\n"
+    @property
+    def shares(self) -> bool:
+        """Whether it can be a part of a burst."""
+        return self.repeat and not self.tube and not self.connection
+
+    def encoded(self, capabilities: frozenset[str]) -> bytes:
+        """Return what is sent to a server with these capabilities."""
+        data = self._line(capabilities).encode() + b"\r\n"
         return data if self.body is None else data + self.body + b"\r\n"
+
+    def _line(self, capabilities: frozenset[str]) -> str:
+        for capability, feature in self.needs:
+            if capability not in capabilities:
+                if self.plain:
+                    return self.plain
+                raise UnsupportedError(feature)
+        return self.line
+
+    def result(self, reply: Reply) -> T:
+        """Return what the last reply means."""
+        try:
+            return self.read(reply)
+        except (ValueError, IndexError) as error:
+            if isinstance(error, Error):
+                raise
+            raise UnknownResponseError(str(error)) from error
+
+    def lacks(self, reply: Reply) -> bool:
+        """Take a reply, and report whether another one is to come."""
+        return False
+
+
+class Pending(Generic[T]):
+    """A request, and its result or exception when it is done."""
+
+    __slots__ = ("request", "done", "_result", "error")
+
+    def __init__(self, request: Request[T]) -> None:
+        self.request = request
+        self.done = False
+        self.error: BaseException | None = None
+
+    def answer(self, reply: Reply) -> None:
+        try:
+            self.succeed(self.request.result(reply))
+        except UnknownResponseError:
+            raise  # the connection is of no more use
+        except Error as error:
+            self.fail(error)
+
+    def succeed(self, result: T) -> None:
+        self._result, self.done = result, True
+
+    def fail(self, error: BaseException) -> None:
+        self.error, self.done = error, True
+
+    def value(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self._result
+
+
+class Burst(Request[list[Any]]):
+    """Requests that share a packet and a round trip. If the connection is lost, those are repeated that have no reply."""
+
+    def __init__(self, calls: Iterable[Pending[Any]]) -> None:
+        super().__init__("", lambda _: [call.value() for call in self.calls], repeat=True)
+        self.calls = list(calls)
+        self._sent: deque[Pending[Any]] = deque()
+
+    @property
+    def shares(self) -> bool:
+        return False
+
+    def encoded(self, capabilities: frozenset[str]) -> bytes:
+        parts = []
+        fault: Exception = UnsupportedError("")
+        self._sent.clear()
+        for call in self.calls:
+            if not call.done:
+                try:
+                    parts.append(call.request.encoded(capabilities))
+                    self._sent.append(call)
+                except Exception as error:  # such as UnsupportedError
+                    fault = error
+                    call.fail(error)
+        if not parts:
+            raise fault
+        return b"".join(parts)
+
+    def lacks(self, reply: Reply) -> bool:
+        self._sent.popleft().answer(reply)
+        return bool(self._sent)
 
 
 def expect(word: str, result: Callable[[Reply], T]) -> Callable[[Reply], T]:

@@ -29,6 +29,7 @@ Handler = Callable[[WorkerJob], Any]
 _TAKE_WAIT = 5  # seconds that a reserve waits
 _LAST_SECOND = 1.0  # for handlers after they were cancelled at shutdown
 _GRACE = 10.0  # seconds for handlers after their time is over
+_EARLY = 0.1  # seconds by which a heartbeat can be early, so that many go out together
 
 
 class Run:
@@ -51,8 +52,8 @@ class Run:
         self.stopping = threading.Event()
         self.threads: list[threading.Thread] = []
         self.fault: BaseException | None = None  # of a thread, without which the worker cannot work
-        self.beats = Timers("redstalk-heartbeats", beat)
-        self.limits = Timers("redstalk-timeouts", self._time_over)
+        self.beats = Timers("redstalk-heartbeats", beat, early=_EARLY)
+        self.limits = Timers("redstalk-timeouts", self._times_over)
 
     def serve(self) -> int:
         starter = self._thread(self._start)
@@ -244,6 +245,9 @@ class Run:
     def _leave_alone(self, job: WorkerJob) -> None:
         self.beats.remove(job)
         self.limits.remove(job)
+
+    def _times_over(self, jobs: list[WorkerJob]) -> dict[WorkerJob, float]:
+        return {job: due for job in jobs if (due := self._time_over(job))}
 
     def _time_over(self, job: WorkerJob) -> float | None:
         """End a handler whose time is over, and later give up on it."""

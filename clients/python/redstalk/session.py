@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from . import text
 from .errors import (
     ClosedError,
-    Error,
     InvalidArgumentError,
     NotFoundError,
     UnauthorizedError,
@@ -115,8 +114,7 @@ class Session:
             began = time.monotonic()
             if request.connection and request.connection != self.connection:
                 raise NotFoundError("the connection to which the job belonged was lost")
-            line = self._line(request)
-            reply = yield from self._attempt(request, line)
+            reply = yield from self._attempt(request, request.encoded(self.capabilities))
             if reply is None:
                 now = time.monotonic()
                 if deadline is None or now - began > self._wait:
@@ -130,16 +128,12 @@ class Session:
                 yield from self._drop()
                 continue
             try:
-                return request.read(reply)
-            except (ValueError, IndexError) as error:
-                if isinstance(error, Error):
-                    raise
-                raise UnknownResponseError(str(error)) from error
+                return request.result(reply)
             except UnknownResponseError:
                 yield from self._drop()
                 raise
 
-    def _attempt(self, request: Request[T], line: str) -> Steps[Reply | None]:
+    def _attempt(self, request: Request[T], data: bytes) -> Steps[Reply | None]:
         """Return the reply, or None if the request is to be sent again."""
         sent = False
         try:
@@ -149,16 +143,16 @@ class Session:
             if not request.repeat:
                 yield Idle()
             sent = True
-            reply = yield from self._exchange(request.encoded(line), request.wait)
-            for _ in range(request.replies - 1):
-                reply.others.append((yield from self._exchange(b"", request.wait)))
+            reply = yield from self._exchange(data, request.wait)
+            while request.lacks(reply):
+                reply = yield from self._exchange(b"", request.wait)
             return reply
         except OSError as error:
             yield from self._drop()
             if self.closed:
                 raise ClosedError("the client was closed") from error
             if sent and not request.repeat:
-                verb = line.split(" ")[0]
+                verb = request.line.split(" ")[0]
                 raise UnknownOutcomeError(f"{verb}: the connection was lost, so it may have been carried out") from error
             return None
         except GeneratorExit:
@@ -166,14 +160,6 @@ class Session:
         except BaseException:  # interrupted in the middle: the next reply would be taken for another one
             yield from self._drop()
             raise
-
-    def _line(self, request: Request[Any]) -> str:
-        for capability, feature in request.needs:
-            if capability not in self.capabilities:
-                if request.plain:
-                    return request.plain
-                raise UnsupportedError(feature)
-        return request.line
 
     def connect(self, deadline: float | None = None) -> Steps[None]:
         """Connect to one of the addresses, with growing waits, unless connected."""

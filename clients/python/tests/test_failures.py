@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import redstalk
 from tests import server
@@ -77,6 +78,52 @@ class LostTest(unittest.TestCase):
         c = self.client(self.fake("delete-lease", "DELETED"))
         c.delete(redstalk.Job(7, "", "1"))
         self.assertRaises(redstalk.UnknownOutcomeError, self.client(self.fake("delete", "DELETED")).delete, 7)
+
+    def test_burst(self) -> None:
+        def answer(connection: int, line: str) -> str | None:
+            if line == "capabilities":
+                return CAPABILITIES
+            verb, id = line.split(" ")[:2]
+            if connection == 1 and id == "3":
+                return None
+            return "NOT_FOUND" if int(id) % 2 else {"touch-lease": "TOUCHED", "delete-lease": "DELETED"}[verb]
+
+        fake = self.enterContext(Fake(answer))
+        c = self.client(fake)
+        c.capabilities()
+        jobs = [redstalk.Job(n, "", "7") for n in range(6)]
+        commands = [c._session.finish("delete", job, "", "DELETED") if job.id > 3 else c.touching(job, None) for job in jobs]
+        commands.insert(2, c._session.finish_with(jobs[0], "x"))
+        errors = [type(call.error) for call in c.ask_all(commands)]
+        some = [type(None), redstalk.NotFoundError]
+        self.assertEqual(errors, [*some, redstalk.UnsupportedError, *some, *some])
+        self.assertEqual([int(line.split(" ")[1]) for line in fake.lines if "lease" in line], [0, 1, 2, 3, 3, 4, 5])
+
+    def test_threads_share_a_round_trip(self) -> None:
+        c = self.client(self.fake("never", "DELETED"))
+        errors: list[BaseException] = []
+
+        def delete(id: int) -> None:
+            try:
+                c.delete(redstalk.Job(id, "", "7"))
+            except redstalk.Error as error:
+                errors.append(error)
+
+        for closed in (False, True):
+            threads = [threading.Thread(target=delete, args=(id,)) for id in range(250)]
+            with c._lock, mock.patch.object(c._transport, "perform", wraps=c._transport.perform) as perform:
+                for thread in threads:
+                    thread.start()
+                while len(c._calls) < len(threads):
+                    threading.Event().wait(0.01)
+                c._session.closed = closed
+                c._lock.release()
+                for thread in threads:
+                    thread.join()
+                c._lock.acquire()
+            self.assertLess(perform.call_count, 100)
+            self.assertEqual({type(error) for error in errors}, {redstalk.ClosedError} if closed else set())
+            self.assertEqual(len(errors), 250 * closed)
 
     def test_reserve_is_repeated(self) -> None:
         c = self.client(self.fake("reserve", "RESERVED 7 1\r\nx", "UNKNOWN_COMMAND"))
