@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -169,5 +170,31 @@ func TestCheckpointIsCopied(t *testing.T) {
 	}
 	if n := strings.Count(target("export"), "\n"); n != 3 {
 		t.Errorf("%d jobs were imported", n)
+	}
+}
+
+// TestExportOfCheckpoints: each of several jobs is exported with its own checkpoint.
+func TestExportOfCheckpoints(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	do := on(t, addr)
+	conn, err := client.Dial(addr, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for n := range 20 {
+		body := strings.Repeat(fmt.Sprint(n), 500*n+1)
+		id := strings.TrimSpace(do("put", "-t", "c", body))
+		if err := conn.Ask(fmt.Appendf(nil, "reserve-job %s\r\ncheckpoint %s %d\r\n%s\r\n", id, id, len(body), body), 2, func(*client.Reply) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(do("export")) {
+		var j job
+		var body struct{ Body string }
+		if err := errors.Join(json.Unmarshal([]byte(line), &j), json.Unmarshal([]byte(line), &body)); err != nil || string(j.Checkpoint) != body.Body {
+			t.Errorf("%.9q is exported with the checkpoint %.9q (%v)", body.Body, j.Checkpoint, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -206,7 +207,7 @@ func (e *exporter) fetchCheckpoints(jobs []*job) error {
 	some := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.CheckpointBytes == 0 })
 	return e.pipeline("fetching checkpoints", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "get-checkpoint %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
 		if r.Word == client.OK {
-			some[i].Checkpoint = r.Body
+			some[i].Checkpoint = bytes.Clone(r.Body)
 		} else if r.Word != client.NotFound { // else it is gone meanwhile
 			return replyError("fetching a checkpoint", r)
 		}
