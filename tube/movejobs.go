@@ -39,7 +39,9 @@ func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, ent
 	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
 	m.keys.free(keyName(to, metadata.Key))
-	m.handOverCheckpoint(j)
+	if metadata.Checkpoint != (CheckpointRef{}) {
+		m.handOverCheckpoint(j)
+	}
 	m.removeAs(now, j, ending{how: Moved, toTube: to, toID: moved.ID})
 }
 
@@ -60,10 +62,10 @@ func (m *times) movedMetadata(j *Job, to string) Metadata {
 // SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready, and begins without the checkpoint
 // unless that is to be kept.
 func (m *times) SendBack(now Instant, j *Job, keepCheckpoint bool) {
-	if !keepCheckpoint {
-		m.setCheckpoint(j, nil)
-	}
 	metadata := m.movedMetadata(j, m.Home(j))
+	if !keepCheckpoint {
+		metadata.Checkpoint = CheckpointRef{}
+	}
 	metadata.Parked, metadata.Progress = NotParked, ""
 	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
 		back.dueSince(now)

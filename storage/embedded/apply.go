@@ -113,7 +113,7 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op, p *pro
 		terms.Reason, terms.Holder, terms.Data, lease = op.Args.Reason, op.Args.By, op.Args.Data, op.Args.Lease
 		terms.Progress, terms.KeepCheckpoint = op.Args.Progress, op.Args.KeepCheckpoint
 	}
-	if op.Move == tube.SaveCheckpoint && !e.hasRoom(op, p, len(terms.Data)) {
+	if op.Move == tube.SaveCheckpoint && len(terms.Data) > 0 && !e.hasRoom(op, p, len(terms.Data)) {
 		return !p.needsRoom
 	}
 	if op.Move == tube.Finish && e.machine.HoldsWithoutKeep(op.Holder, lease, op.ID) {
