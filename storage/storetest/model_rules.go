@@ -396,9 +396,7 @@ func (m *Model) giveBack(held func(*modelJob) bool) {
 // kickOne kicks a job. If it was parked, its failures and deliveries count from zero again. If it
 // was buried and its time is over, it does not expire any more. Its checkpoint goes, unless the operation keeps it.
 func (m *Model) kickOne(j *modelJob, op *storage.Op) {
-	if op.Args == nil || !op.Args.KeepCheckpoint {
-		j.saveCheckpoint("")
-	}
+	j.startAnew(op)
 	if j.state == tube.Buried && m.isOver(j) {
 		j.expires = 0
 	}
@@ -412,6 +410,13 @@ func (m *Model) kickOne(j *modelJob, op *storage.Op) {
 	j.counters[tube.Kicks]++
 }
 
+// startAnew drops the checkpoint of a job that a human starts again, unless the operation keeps it.
+func (j *modelJob) startAnew(op *storage.Op) {
+	if op.Args == nil || !op.Args.KeepCheckpoint {
+		j.saveCheckpoint("")
+	}
+}
+
 // replay carries out a Replay.
 func (m *Model) replay(op *storage.Op) {
 	j := m.job(op.ID)
@@ -421,9 +426,7 @@ func (m *Model) replay(op *storage.Op) {
 	case j.isDeadLetter():
 		m.leaveAfter(j)
 		j.state, j.metadata.Parked, j.metadata.Progress = tube.Ready, tube.NotParked, ""
-		if !op.Args.KeepCheckpoint {
-			j.saveCheckpoint("")
-		}
+		j.startAnew(op)
 		m.moveTo(j, j.metadata.FromTube)
 		if m.learns {
 			m.left = append(m.left, j.id)
