@@ -93,7 +93,8 @@ SLOW.park = park
 function SLOW.notes_failures(j)
   local f = metadata_of(j)
   if SLOW.policy_of(j.tube) then return true end
-  return f and (f.flags > 0 or f.still or f.key ~= '' or f.parked ~= NOT_PARKED or f.failures_before + f.deliveries_before + f.lease > 0)
+  return f and (f.flags > 0 or f.still or f.key ~= '' or f.parked ~= NOT_PARKED or f.failures_before + f.deliveries_before + f.lease > 0
+    or f.reports and (SLOW.checkpoint_size(j) > 0 or SLOW.progress_of(j) ~= ''))
 end
 
 -- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
