@@ -166,41 +166,60 @@ func (p *partition) transferEach(some []*deadLetter) {
 		p.sendMoreDeadLetters()
 		return
 	}
-	var left, failed atomic.Int32
-	left.Store(int32(len(some)))
-	for _, l := range some {
-		l.transfer(func(err error) {
-			if err != nil {
-				failed.Add(1)
-			}
-			if left.Add(-1) > 0 {
-				return
-			}
-			if failed.Load() > 0 {
-				p.endDeadLetters()
-				return
-			}
-			p.sendMoreDeadLetters()
-		})
-	}
+	transferAll(some, func(err error) {
+		if err != nil {
+			p.endDeadLetters()
+			return
+		}
+		p.sendMoreDeadLetters()
+	})
 }
 
-// transfer makes the dead letter a job in its target, and then removes it from its source.
-func (l *deadLetter) transfer(ended func(error)) {
-	if !l.job.record.HasReports() {
-		l.arrive(ended)
-		return
+// transferAll makes dead letters, or jobs that are moved, jobs in their targets, in their order, and then removes them from their source. It
+// calls ended once, with an error if it was not done with all of them.
+func transferAll(some []*deadLetter, ended func(error)) {
+	var reported []*deadLetter
+	for _, l := range some {
+		if l.job.record.HasReports() {
+			reported = append(reported, l)
+		}
 	}
-	l.readReports(func(err error) {
+	forEach(reported, (*deadLetter).readReports, func(err error) {
 		if err != nil {
 			ended(err)
 			return
 		}
-		l.arrive(ended)
+		forEach(some, (*deadLetter).arrive, ended)
 	})
 }
 
-// arrive is transfer once all of the job was read.
+// forEach begins something with each of all, in their order. It calls ended once when all of that has ended, with an error if some of it has failed.
+func forEach(all []*deadLetter, begin func(*deadLetter, func(error)), ended func(error)) {
+	if len(all) == 0 {
+		ended(nil)
+		return
+	}
+	var left atomic.Int32
+	var failed atomic.Pointer[error]
+	left.Store(int32(len(all)))
+	for _, l := range all {
+		begin(l, func(err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+			if left.Add(-1) > 0 {
+				return
+			}
+			if err := failed.Load(); err != nil {
+				ended(*err)
+				return
+			}
+			ended(nil)
+		})
+	}
+}
+
+// arrive makes the dead letter, all of which was read, a job in its target, and then removes it from its source.
 func (l *deadLetter) arrive(ended func(error)) {
 	to, arrived := l.target(), false
 	u := &unit{background: func(c *call) {

@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"sync/atomic"
-
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -104,24 +102,7 @@ func (m *moving) afterPart(err error) {
 		m.goOn(nil)
 		return
 	}
-	var left atomic.Int32
-	var failed atomic.Pointer[error]
-	left.Store(int32(len(m.deadLetters)))
-	for _, l := range m.deadLetters {
-		l.transfer(func(err error) {
-			if err != nil {
-				failed.Store(&err)
-			}
-			if left.Add(-1) > 0 {
-				return
-			}
-			if err := failed.Load(); err != nil {
-				m.goOn(*err)
-				return
-			}
-			m.goOn(nil)
-		})
-	}
+	transferAll(m.deadLetters, m.goOn)
 }
 
 // goOn starts the next part, or ends.
