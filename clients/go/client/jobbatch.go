@@ -146,7 +146,9 @@ func AfterAll(batch string) PutOption { return batchTag("after-all", batch) }
 // BatchTTL sets how long the batch of the job can stay unsealed, and is known after its end, if no put has set that before; 24
 // hours by default. Jobs after a batch that is not sealed in time are buried.
 func BatchTTL(d time.Duration) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"batch-ttl", duration(d), Batches}) }
+	return func(o *putOptions) {
+		o.tags = append(o.tags, tag{name: "batch-ttl", value: duration(d), needs: Batches})
+	}
 }
 
 func batchTag(name, batch string) PutOption {
@@ -154,6 +156,6 @@ func batchTag(name, batch string) PutOption {
 		if !validBatch(batch) {
 			o.err = invalid("batch %q", batch)
 		}
-		o.tags = append(o.tags, tag{name, batch, Batches})
+		o.tags = append(o.tags, tag{name: name, value: batch, needs: Batches})
 	}
 }

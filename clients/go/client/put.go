@@ -105,7 +105,7 @@ func (o *putOptions) call(caps capabilities, tube string, body []byte) (*call, e
 	c.line = append(c.line, ' ')
 	c.line = strconv.AppendInt(c.line, int64(len(body)), 10)
 	if c.kind = plainPut; tagged {
-		c.appendTags(o, delay, at)
+		c.appendTags(o, delay, at, caps)
 	}
 	c.line = append(c.line, "\r\n"...)
 	limit := maxTaggedLine
@@ -118,7 +118,7 @@ func (o *putOptions) call(caps capabilities, tube string, body []byte) (*call, e
 	return c, nil
 }
 
-func (c *call) appendTags(o *putOptions, delay time.Duration, at int64) {
+func (c *call) appendTags(o *putOptions, delay time.Duration, at int64, caps capabilities) {
 	n := len(c.line)
 	if delay%time.Second != 0 && delay > 0 {
 		c.line = append(append(c.line, " delay:"...), duration(delay)...)
@@ -127,6 +127,9 @@ func (c *call) appendTags(o *putOptions, delay time.Duration, at int64) {
 		c.line = strconv.AppendInt(append(c.line, " at:"...), max(at, 0), 10)
 	}
 	for _, t := range o.tags {
+		if t.dispensable && !t.knownTo(caps) {
+			continue
+		}
 		c.line = append(append(append(append(c.line, ' '), t.name...), ':'), t.value...)
 	}
 	if len(c.line) > n {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 )
 
 // A NewJob is a job for [Client.PutMany].
@@ -12,6 +14,36 @@ type NewJob struct {
 	Tube    string
 	Body    []byte
 	Options []PutOption
+}
+
+// Stats returns what the server would say about the job with its first delivery. It is for tests without a server; what is wrong with the job is an error.
+func (j NewJob) Stats() (*Stats, error) {
+	var p put
+	if err := p.set(j.Tube, j.Body, j.Options); err != nil {
+		return nil, err
+	}
+	s := &Stats{Tube: j.Tube, State: "reserved", Priority: p.pri, TTR: max(p.ttr, time.Second), Deliveries: 1}
+	for _, t := range p.tags {
+		switch t.name {
+		case "key":
+			s.Key = t.value
+		case "group":
+			s.Group = unquote(t.value)
+		case "batch":
+			s.Batch = t.value
+		case "trace":
+			s.Trace = t.value
+		case "retry":
+			s.Retry = t.value
+		case "meta":
+			if s.Meta == nil {
+				s.Meta = map[string]string{}
+			}
+			name, value, _ := strings.Cut(t.value, "=")
+			s.Meta[name] = unquote(value)
+		}
+	}
+	return s, nil
 }
 
 // A PutResult is what [Client.Put] would have returned for a job.

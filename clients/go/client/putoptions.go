@@ -26,6 +26,11 @@ type putOptions struct {
 type tag struct {
 	name, value string
 	needs       Capability // beyond PutTags; empty: none
+	dispensable bool       // it is left out with servers that do not know it
+}
+
+func (t tag) knownTo(caps capabilities) bool {
+	return caps.has(PutTags) && (t.needs == "" || caps.has(t.needs))
 }
 
 // Defaults of a put.
@@ -115,20 +120,22 @@ func Retry(waits ...time.Duration) PutOption {
 // RetryExp makes the waits after failures double, from first up to longest, up to n times. Instead of [Retry].
 func RetryExp(first, longest time.Duration, n int) PutOption {
 	return func(o *putOptions) {
-		o.tags = append(o.tags, tag{"retry", "exp(" + duration(first) + "," + duration(longest) + "," + strconv.Itoa(n) + ")", Backoffs})
+		o.tags = append(o.tags, tag{name: "retry", value: "exp(" + duration(first) + "," + duration(longest) + "," + strconv.Itoa(n) + ")", needs: Backoffs})
 	}
 }
 
 // Jitter spreads each retry wait by up to so many percent, so that jobs that failed together do not come together. It is 10
 // by default with [RetryExp], and 0 with [Retry].
 func Jitter(percent int) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"jitter", strconv.Itoa(percent), Backoffs}) }
+	return func(o *putOptions) {
+		o.tags = append(o.tags, tag{name: "jitter", value: strconv.Itoa(percent), needs: Backoffs})
+	}
 }
 
 // Expire sets how long the job is worth doing, from when it is first due. Then it is deleted if it is ready or delayed, or
 // when it comes back.
 func Expire(d time.Duration) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"expire", duration(d), Expires}) }
+	return func(o *putOptions) { o.tags = append(o.tags, tag{name: "expire", value: duration(d), needs: Expires}) }
 }
 
 // An Expiry says what becomes of a job that has expired.
@@ -142,7 +149,7 @@ const (
 
 // OnExpire says what becomes of the job when the time of [Expire] is over.
 func OnExpire(e Expiry) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"on-expire", string(e), Expires}) }
+	return func(o *putOptions) { o.tags = append(o.tags, tag{name: "on-expire", value: string(e), needs: Expires}) }
 }
 
 // MaxDeliveries sets how often the job is delivered at most, lost connections included.
@@ -165,7 +172,7 @@ func Dead(tube string) PutOption {
 func Keep(d time.Duration) PutOption {
 	return func(o *putOptions) {
 		o.tags = slices.DeleteFunc(o.tags, func(t tag) bool { return t.name == "keep" }) // of Call
-		o.tags = append(o.tags, tag{"keep", duration(d), Results})
+		o.tags = append(o.tags, tag{name: "keep", value: duration(d), needs: Results})
 	}
 }
 
@@ -176,7 +183,7 @@ func Group(name string) PutOption {
 		if name == "" || len(name) > 128 || clean(name) != name {
 			o.err = invalid("group %q", name)
 		}
-		o.tags = append(o.tags, tag{"group", quote(name), Groups})
+		o.tags = append(o.tags, tag{name: "group", value: quote(name), needs: Groups})
 	}
 }
 
@@ -187,7 +194,7 @@ func Meta(name, value string) PutOption {
 		if name == "" || strings.Trim(name, letters+"-_") != "" || clean(value) != value {
 			o.err = invalid("meta %q: %q", name, value)
 		}
-		o.tags = append(o.tags, tag{"meta", name + "=" + quote(value), Metas})
+		o.tags = append(o.tags, tag{name: "meta", value: name + "=" + quote(value), needs: Metas})
 	}
 }
 
@@ -198,7 +205,7 @@ func Trace(traceparent string) PutOption {
 		if !printable(traceparent) {
 			o.err = invalid("trace %q", traceparent)
 		}
-		o.tags = append(o.tags, tag{"trace", traceparent, Metas})
+		o.tags = append(o.tags, tag{name: "trace", value: traceparent, needs: Metas})
 	}
 }
 
@@ -256,7 +263,7 @@ func checkTube(name string) error {
 // unsupported returns an error that names the first tag which a server with these capabilities lacks.
 func (o *putOptions) unsupported(caps capabilities) error {
 	for _, t := range o.tags {
-		if !caps.has(PutTags) || t.needs != "" && !caps.has(t.needs) {
+		if !t.knownTo(caps) && !t.dispensable {
 			return &UnsupportedError{Feature: "put with " + t.name}
 		}
 	}

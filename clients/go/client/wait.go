@@ -134,26 +134,6 @@ func waitJob(id uint64, seconds int, ended **Ended) *request {
 	return &request{name: "wait-job", repeat: true, command: f}
 }
 
-// Call puts a job whose body is in as JSON, waits for its end, and returns its result, which is JSON too: the other end is
-// worker.Reply. Its record is kept for a minute, unless [Keep] says otherwise. If the job was not done, the error is an
-// [*EndedError].
-func Call[Out, In any](ctx context.Context, c *Client, tube string, in In, opts ...PutOption) (out Out, err error) {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return out, fmt.Errorf("call: %w: %w", ErrInvalid, err)
-	}
-	receipt, err := c.Put(ctx, tube, body, Keep(time.Minute), Options(opts...))
-	if err != nil {
-		return out, err
-	}
-	ended, err := c.Wait(ctx, receipt.ID)
-	if err != nil {
-		return out, err
-	}
-	err = ended.Decode(&out)
-	return out, err
-}
-
 // Decode reads the result, which is JSON, into *v. If the job was not done, the error is an [*EndedError].
 func (e *Ended) Decode(v any) error {
 	if e.How != Done {

@@ -12,7 +12,7 @@ import (
 
 // Stopping is closed when the worker is told to stop. A handler that takes long then saves a [Job.Checkpoint], for which its context still
 // serves, and returns [ErrNotFinished]: another worker goes on from there at once. The others are waited for, see [Worker.Run].
-func (j *Job) Stopping() <-chan struct{} { return j.lease.run.stopping }
+func (j *Job) Stopping() <-chan struct{} { return j.holder.stopping() }
 
 // Checkpoint saves v as JSON, up to [client.MaxCheckpoint] bytes, for the next delivery of the job, if this one does not end it, whatever
 // happens to the worker or the server: see [Job.LastCheckpoint]. It replaces the one before; nil removes that.
@@ -27,22 +27,27 @@ func (j *Job) Checkpoint(ctx context.Context, v any) error {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	l := j.lease
+	if err := j.holder.saveCheckpoint(ctx, data); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (l *lease) saveCheckpoint(ctx context.Context, data []byte) error {
 	if cause := context.Cause(l.ctx); errors.Is(cause, ErrLeaseLost) {
-		return fmt.Errorf("checkpoint: %w", cause)
+		return cause
 	}
 	err := l.renew(func() error { return l.job.Checkpoint(ctx, data) })
 	if errors.Is(err, client.ErrNotFound) {
-		cause := l.whyLost(ctx)
-		l.cancel(cause)
-		return fmt.Errorf("checkpoint: %w", cause)
+		err = l.whyLost(ctx)
+		l.cancel(err)
 	}
 	return err
 }
 
 // LastCheckpoint reads the checkpoint of the job into *v: the last that was saved, by this delivery or one before. It reports whether there is one.
 func (j *Job) LastCheckpoint(v any) (found bool, err error) {
-	data, err := j.lease.job.LastCheckpoint(j.lease.ctx)
+	data, err := j.holder.lastCheckpoint()
 	if err != nil || len(data) == 0 {
 		return false, err
 	}
@@ -52,13 +57,16 @@ func (j *Job) LastCheckpoint(v any) (found bool, err error) {
 	return true, nil
 }
 
+func (l *lease) lastCheckpoint() ([]byte, error) { return l.job.LastCheckpoint(l.ctx) }
+
 // betweenProgress is the least time between two touches that send a progress.
 const betweenProgress = time.Second
 
 // Progress says how far the job is, for whoever watches it: "4711/10000", "47%", or any text of up to 256 bytes. Call it as often as you like: it never
 // waits, and the last text is sent about once a second, and when the handler fails. It is shown until the next delivery.
-func (j *Job) Progress(text string) {
-	l := j.lease
+func (j *Job) Progress(text string) { j.holder.showProgress(text) }
+
+func (l *lease) showProgress(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.progress = &text

@@ -35,6 +35,14 @@ type Config struct {
 	// that is too long for the server.
 	Backoff Backoff
 
+	// OnError is called after each failure of a job, for example to report it: with what its handler has returned, a [*PanicError] if it
+	// panicked, or an [ErrTimeout] when its time was over, and with what becomes of the job. Handlers wait for it, and it is called from several
+	// goroutines. If it panics, that is logged.
+	OnError func(job *Job, err error, then Outcome)
+
+	// Schedules are periodic jobs, by the names of their schedules. See [Periodic].
+	Schedules map[string]Periodic
+
 	// Logger receives failures of jobs and of the connection; slog.Default() by default.
 	Logger *slog.Logger
 

@@ -27,7 +27,7 @@ func TestResultOfJob(t *testing.T) {
 			}
 			return job.Result([]byte(strings.ToUpper(string(job.Body))))
 		})
-		mux.Handle("squares", worker.Reply(func(ctx context.Context, n int) (int, error) {
+		mux.Handle("squares", worker.Reply(func(ctx context.Context, job *worker.Job, n int) (int, error) {
 			if n < 0 {
 				return 0, worker.Skip(errors.New("negative"))
 			}
@@ -42,14 +42,14 @@ func TestResultOfJob(t *testing.T) {
 		if e, err := c.Wait(t.Context(), kept); err != nil || e.How != client.Done || string(e.Result) != "ABC" {
 			t.Errorf("%+v, %v", e, err)
 		}
-		if square, err := client.Call[int](t.Context(), c, "squares", 12, client.Keep(time.Hour)); err != nil || square != 144 {
+		if square, err := client.Call[int](t.Context(), c, "squares", "square", 12, client.Keep(time.Hour)); err != nil || square != 144 {
 			t.Errorf("%d, %v", square, err)
 		}
 		var ended *client.EndedError
-		if _, err := client.Call[int](t.Context(), c, "squares", -1); !errors.As(err, &ended) || ended.How != client.Parked || ended.Reason != "negative" {
+		if _, err := client.Call[int](t.Context(), c, "squares", "square", -1); !errors.As(err, &ended) || ended.How != client.Parked || ended.Reason != "negative" {
 			t.Errorf("%v", err)
 		}
-		if _, err := client.Call[int](t.Context(), c, "squares", "text"); !errors.As(err, &ended) {
+		if _, err := client.Call[int](t.Context(), c, "squares", "square", "text"); !errors.As(err, &ended) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -73,7 +73,7 @@ func manyResults(t *testing.T, on *testserver.Cluster, jobs, kills int) {
 	c := client.New(on.Addr(), client.Wait(30*time.Second))
 	defer c.Close()
 	var ended atomic.Int64
-	mux := handle("square", worker.Reply(func(ctx context.Context, n int) (int, error) {
+	mux := handle("square", worker.Reply(func(ctx context.Context, job *worker.Job, n int) (int, error) {
 		ended.Add(1)
 		return n * n, nil
 	}))
@@ -85,7 +85,7 @@ func manyResults(t *testing.T, on *testserver.Cluster, jobs, kills int) {
 			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer stop()
 			key := client.Options(client.Key(strconv.Itoa(n)), client.KeyTTL(time.Hour), client.TTR(5*time.Second), client.Keep(time.Hour))
-			if square, err := client.Call[int](ctx, c, "square", n, key); err != nil || square != n*n {
+			if square, err := client.Call[int](ctx, c, "square", "square", n, key); err != nil || square != n*n {
 				t.Errorf("%d: %d, %v", n, square, err)
 			}
 		})

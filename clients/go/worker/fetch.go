@@ -47,18 +47,18 @@ func (r *run) leases(ctx context.Context) (bool, error) {
 			r.broken <- err
 			return false, err
 		}
-		if pause = r.pause(ctx, pause, err); ctx.Err() != nil {
+		if pause = r.pause(ctx, pause, "no jobs can be fetched", err); ctx.Err() != nil {
 			return false, err
 		}
 	}
 }
 
-// pause logs an error and waits. It returns the next wait.
-func (r *run) pause(ctx context.Context, d time.Duration, err error) time.Duration {
+// pause logs an error and what it means, and waits. It returns the next wait.
+func (r *run) pause(ctx context.Context, d time.Duration, what string, err error) time.Duration {
 	if ctx.Err() != nil {
 		return d
 	}
-	r.config.Logger.Warn("no jobs can be fetched", "error", err, "pause", d)
+	r.config.Logger.Warn(what, "error", err, "pause", d)
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
@@ -84,7 +84,7 @@ func (r *run) fetchMany(ctx context.Context) {
 		}
 		if err == nil {
 			pause = firstPause
-		} else if pause = r.pause(ctx, pause, err); errors.Is(err, client.ErrClosed) {
+		} else if pause = r.pause(ctx, pause, "no jobs can be fetched", err); errors.Is(err, client.ErrClosed) {
 			r.broken <- err
 			return
 		}
@@ -135,7 +135,7 @@ func (r *run) fetchOne(ctx context.Context) {
 		}
 		if err == nil {
 			pause = firstPause
-		} else if pause = r.pause(ctx, pause, err); errors.Is(err, client.ErrClosed) {
+		} else if pause = r.pause(ctx, pause, "no jobs can be fetched", err); errors.Is(err, client.ErrClosed) {
 			r.broken <- err
 			return
 		}

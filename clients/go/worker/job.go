@@ -2,8 +2,8 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -20,8 +20,31 @@ type Job struct {
 	Meta   map[string]string
 	Reason string
 
-	lease  *lease
+	holder holder
 	result []byte // nil: none
+	parsed func() content
+}
+
+// A holder keeps a job while its handler runs: a worker, by a lease, or a [TestJob].
+type holder interface {
+	stopping() <-chan struct{}
+	stats(ctx context.Context) (*client.Stats, error)
+	known() *client.Stats
+	token() string
+	deadline() time.Time
+	saveCheckpoint(ctx context.Context, data []byte) error
+	lastCheckpoint() ([]byte, error)
+	showProgress(text string)
+	limitTime(limit time.Duration)
+}
+
+func newJob(id uint64, tube string, body []byte, known *client.Stats, by holder) *Job {
+	job := &Job{ID: id, Tube: tube, Body: body, holder: by}
+	job.parsed = sync.OnceValue(func() content { return parse(job.Body) })
+	if known != nil {
+		job.Meta, job.Reason = known.Meta, known.Reason
+	}
+	return job
 }
 
 // Result sets the result of the job, up to [client.MaxResult] bytes. If its handler returns nil, the job is finished with it, for
@@ -34,37 +57,17 @@ func (j *Job) Result(result []byte) error {
 	return nil
 }
 
-// Reply makes a handler of a function whose argument is the body of the job, and whose value becomes its result, both as JSON: the
-// other end is [client.Call]. A body that it cannot read is skipped.
-func Reply[In, Out any](f func(ctx context.Context, in In) (Out, error)) Handler {
-	return func(ctx context.Context, job *Job) error {
-		var in In
-		if err := json.Unmarshal(job.Body, &in); err != nil {
-			return Skip(err)
-		}
-		out, err := f(ctx, in)
-		if err != nil {
-			return err
-		}
-		result, err := json.Marshal(out)
-		if err != nil {
-			return err
-		}
-		return job.Result(result)
-	}
-}
-
 // Info returns more about the job: deliveries, failures, priority, TTR, key and so on. Servers that do not
 // send it with the job are asked for it, the first time.
-func (j *Job) Info(ctx context.Context) (*client.Stats, error) { return j.lease.job.Stats(ctx) }
+func (j *Job) Info(ctx context.Context) (*client.Stats, error) { return j.holder.stats(ctx) }
 
 // Known returns what the server has said about the job so far, without asking; nil if nothing.
-func (j *Job) Known() *client.Stats { return j.lease.job.Known() }
+func (j *Job) Known() *client.Stats { return j.holder.known() }
 
 // Token returns the lease of the job, which is larger with each delivery, also as text. So a service can
 // refuse a worker that comes too late (fencing). It is empty with beanstalkd.
-func (j *Job) Token() string { return j.lease.job.Lease }
+func (j *Job) Token() string { return j.holder.token() }
 
 // Deadline returns when the lease ends unless it is extended before, which the worker does while the
 // handler runs. It is zero as long as the TTR is not known.
-func (j *Job) Deadline() time.Time { return j.lease.deadline() }
+func (j *Job) Deadline() time.Time { return j.holder.deadline() }

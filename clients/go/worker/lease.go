@@ -14,6 +14,7 @@ import (
 type lease struct {
 	run    *run
 	job    *client.Job
+	handed *Job            // what the handler gets; nil before it is called
 	ctx    context.Context // of the handler
 	cancel context.CancelCauseFunc
 
@@ -56,6 +57,11 @@ func (r *run) hold(job *client.Job) *lease {
 	r.mu.Unlock()
 	return l
 }
+
+func (l *lease) stopping() <-chan struct{}                        { return l.run.stopping }
+func (l *lease) stats(ctx context.Context) (*client.Stats, error) { return l.job.Stats(ctx) }
+func (l *lease) known() *client.Stats                             { return l.job.Known() }
+func (l *lease) token() string                                    { return l.job.Lease }
 
 // claim stops the timers and reports whether the caller is to settle the job: the first one is.
 func (l *lease) claim() bool {

@@ -34,10 +34,8 @@ func (r *run) process(t taken, returned func() (settled func())) {
 		r.drop(l, err)
 		return
 	}
-	job := &Job{ID: t.job.ID, Tube: t.tube, Body: t.job.Body, lease: l}
-	if known := t.job.Known(); known != nil {
-		job.Meta, job.Reason = known.Meta, known.Reason
-	}
+	job := newJob(t.job.ID, t.tube, t.job.Body, t.job.Known(), l)
+	l.handed = job
 	job.SetTimeout(r.config.Timeout)
 	err := errExited
 	defer func() { // also if middleware panics, or the goroutine is ended
@@ -46,7 +44,7 @@ func (r *run) process(t taken, returned func() (settled func())) {
 		}
 		free()
 		if l.claim() {
-			r.settle(job, err)
+			r.settle(l, err)
 		}
 	}()
 	err = r.handlers[t.tube](l.ctx, job)

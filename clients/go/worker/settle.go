@@ -13,25 +13,21 @@ import (
 )
 
 // settle does what the result of a handler means.
-func (r *run) settle(job *Job, result error) {
-	l := job.lease
+func (r *run) settle(l *lease, result error) {
 	cause := context.Cause(l.ctx)
-	lost := errors.Is(cause, ErrLeaseLost)
-	if result == nil && !lost {
-		r.attempt(l, "delete", job.done)
+	if result == nil && !errors.Is(cause, ErrLeaseLost) {
+		r.attempt(l, "delete", l.handed.done(l.job))
 		return
 	}
-	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
 	l.sendProgress()
 	switch skip, snooze, unfinished := meaning(result); {
-	case errors.Is(cause, ErrDeleted):
-		log.Info("job deleted before its handler returned")
-	case lost:
-		log.Warn("job lost before its handler returned", "error", shown(result))
+	case errors.Is(cause, ErrLeaseLost):
+		r.lost(l, result, cause)
 	case skip != nil:
 		reason := shown(skip.err)
-		log.Warn("job skipped", "error", reason)
+		r.logger(l).Warn("job skipped", "error", reason)
 		r.attempt(l, "bury", func(ctx context.Context) error { return l.job.Bury(ctx, client.Reason(reason.text)) })
+		r.tellError(l.handed, result, Buried)
 	case snooze != nil && snooze.wait <= maxDelay:
 		r.attempt(l, "snooze", func(ctx context.Context) error {
 			return l.job.Release(ctx, max(snooze.wait, time.Second), client.NoFailure())
@@ -39,22 +35,42 @@ func (r *run) settle(job *Job, result error) {
 	case unfinished, errors.Is(cause, ErrShutdown):
 		r.giveBack(l)
 	case errors.Is(cause, ErrTimeout):
-		log.Warn("the time of a handler was over", "error", shown(result))
-		r.attempt(l, "fail", r.failure(job, ErrTimeout))
+		r.logger(l).Warn("the time of a handler was over", "error", shown(result))
+		r.tellError(l.handed, timedOut(result), r.fail(l, ErrTimeout))
 	default:
-		r.attempt(l, "fail", r.failure(job, result))
+		r.tellError(l.handed, result, r.fail(l, result))
 	}
 }
 
-// done finishes the job with its result, or deletes it if it has none, or nothing is kept of it.
-func (j *Job) done(ctx context.Context) error {
-	if j.result != nil {
-		err := j.lease.job.Finish(ctx, j.result)
-		if !errors.Is(err, client.ErrNotKept) && !errors.Is(err, client.ErrUnsupported) {
-			return err
-		}
+// logger returns the log with what is known of a job.
+func (r *run) logger(l *lease) *slog.Logger {
+	return r.config.Logger.With("job", l.job.ID, "tube", l.handed.Tube)
+}
+
+// lost leaves alone a job that was no longer held when its handler returned.
+func (r *run) lost(l *lease, result, cause error) {
+	if errors.Is(cause, ErrDeleted) {
+		r.logger(l).Info("job deleted before its handler returned")
+		return
 	}
-	return j.lease.job.Delete(ctx)
+	r.logger(l).Warn("job lost before its handler returned", "error", shown(result))
+	if result == nil {
+		result = cause
+	}
+	r.tellError(l.handed, result, Lost)
+}
+
+// done returns a function that finishes the job with its result, or deletes it if it has none, or nothing is kept of it.
+func (j *Job) done(held *client.Job) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if j.result != nil {
+			err := held.Finish(ctx, j.result)
+			if !errors.Is(err, client.ErrNotKept) && !errors.Is(err, client.ErrUnsupported) {
+				return err
+			}
+		}
+		return held.Delete(ctx)
+	}
 }
 
 // maxDelay is the longest delay that a server accepts.
@@ -72,35 +88,35 @@ func meaning(result error) (skip *skipError, snooze *snoozeError, unfinished boo
 
 func (r *run) giveBack(l *lease) { r.attempt(l, "give back", l.job.GiveBack) }
 
-// failure returns a function that releases or buries a job that has failed, and that can be called again. What is to be
-// done is decided once.
-func (r *run) failure(job *Job, result error) func(context.Context) error {
-	held, reason := job.lease.job, shown(result)
+// fail releases or buries a job that has failed, and returns which it was. What is to be done is decided once.
+func (r *run) fail(l *lease, result error) Outcome {
+	reason, then := shown(result), Retried
 	why := client.Reason(reason.text)
 	var settle func(context.Context) error
-	return func(ctx context.Context) error {
+	r.attempt(l, "fail", func(ctx context.Context) error {
 		if settle != nil {
 			return settle(ctx)
 		}
-		s, err := r.failed(ctx, held)
+		s, err := r.failed(ctx, l.job)
 		if err != nil {
 			return err
 		}
-		log := r.config.Logger.With("job", job.ID, "tube", job.Tube, "failures", s.Failures+1, "error", reason)
-		wait, bury := r.afterFailure(s, log)
-		settle = func(ctx context.Context) error { return held.Release(ctx, wait, why) }
-		if bury {
-			settle = func(ctx context.Context) error { return held.Bury(ctx, why) }
+		var wait time.Duration
+		wait, then = r.afterFailure(s, r.logger(l).With("failures", s.Failures+1, "error", reason))
+		settle = func(ctx context.Context) error { return l.job.Release(ctx, wait, why) }
+		if then == Buried {
+			settle = func(ctx context.Context) error { return l.job.Bury(ctx, why) }
 		}
 		return settle(ctx)
-	}
+	})
+	return then
 }
 
-// afterFailure returns how long a job that has failed waits, or that it is buried. A Backoff that fails is replaced by the default one.
-func (r *run) afterFailure(s *client.Stats, log *slog.Logger) (wait time.Duration, bury bool) {
+// afterFailure returns what becomes of a job that has failed, and how long it waits. A Backoff that fails is replaced by the default one.
+func (r *run) afterFailure(s *client.Stats, log *slog.Logger) (wait time.Duration, then Outcome) {
 	if s.Retry != "" {
 		log.Warn("job failed", "retry", s.Retry)
-		return 0, false
+		return 0, retried(s)
 	}
 	var again bool
 	fault := usercode.Call(func() { wait, again = r.config.Backoff(s.Failures + 1) })
@@ -111,12 +127,12 @@ func (r *run) afterFailure(s *client.Stats, log *slog.Logger) (wait time.Duratio
 		log.Error("the Backoff of the worker has failed, so the default one applies", "fault", fault)
 		wait, again = defaultBackoff(s.Failures + 1)
 	}
-	if again {
-		log.Warn("job failed", "wait", wait)
-	} else {
+	if !again {
 		log.Error("job failed for the last time, and is buried")
+		return 0, Buried
 	}
-	return wait, !again
+	log.Warn("job failed", "wait", wait)
+	return wait, Retried
 }
 
 // failed returns the failures and the retry waits of a job. Servers that do not send both with the job are asked.

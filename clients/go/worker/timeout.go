@@ -17,14 +17,15 @@ func WithTimeout(limit time.Duration, h Handler) Handler {
 }
 
 // SetTimeout changes how long the handler can still run, from now on; 0 is no limit. It has no effect after the end of the context.
-func (j *Job) SetTimeout(limit time.Duration) {
-	l := j.lease
+func (j *Job) SetTimeout(limit time.Duration) { j.holder.limitTime(limit) }
+
+func (l *lease) limitTime(limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled || l.ctx.Err() != nil {
 		return
 	}
-	l.limitAfter(limit, func() { j.end() })
+	l.limitAfter(limit, l.end)
 }
 
 // limitAfter makes f run after a time, instead of what was to run before. The caller holds l.mu.
@@ -38,20 +39,19 @@ func (l *lease) limitAfter(d time.Duration, f func()) {
 }
 
 // end ends the context of a handler whose time is over.
-func (j *Job) end() {
-	l := j.lease
+func (l *lease) end() {
 	l.cancel(ErrTimeout)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.settled {
-		l.limitAfter(grace, func() { l.run.giveUp(j) })
+		l.limitAfter(grace, func() { l.run.giveUp(l) })
 	}
 }
 
 // giveUp lets go of a job whose handler ignores the end of its context. What the handler returns later has no effect.
-func (r *run) giveUp(job *Job) {
-	if job.lease.claim() {
-		r.config.Logger.Error("a handler ignores that its time is over; it takes up a slot until it returns", "job", job.ID, "tube", job.Tube)
-		r.settle(job, ErrTimeout)
+func (r *run) giveUp(l *lease) {
+	if l.claim() {
+		r.config.Logger.Error("a handler ignores that its time is over; it takes up a slot until it returns", "job", l.job.ID, "tube", l.handed.Tube)
+		r.settle(l, ErrTimeout)
 	}
 }

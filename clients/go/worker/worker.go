@@ -29,17 +29,21 @@ func New(c *client.Client, config Config) *Worker {
 
 // Run takes jobs and calls the handlers of mux until the context ends or a signal comes. While no server
 // is available, or it refuses the worker, that is logged and tried again. If the client is closed, Run shuts down and returns
-// [client.ErrClosed].
+// [client.ErrClosed]; if the server refuses a schedule, the error says which.
 //
 // Then it takes no more jobs, tells the handlers by [Job.Stopping], waits for them, and returns nil. After ShutdownTimeout, or a second
 // signal, it ends their contexts. A second later it gives back the jobs whose handlers have still not returned, and
 // returns an error with their number. Jobs that are given back are ready at once, and have not failed. (Only a redstalk without
 // the capability reason counts a failure, and applies the retry waits of the job.)
 func (w *Worker) Run(ctx context.Context, mux *Mux) error {
+	handlers, err := mux.wrapped()
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
 	r := &run{
-		Worker: w, handlers: mux.wrapped(),
+		Worker: w, handlers: handlers,
 		free: make(chan struct{}, w.config.Concurrency), settling: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
-		broken: make(chan error, w.config.Concurrency),
+		broken: make(chan error, w.config.Concurrency+1),
 	}
 	weights := w.config.Tubes
 	if weights == nil {
@@ -63,7 +67,7 @@ type run struct {
 	free     chan struct{} // has an element for each handler that could be running
 	settling chan struct{} // has an element for each job whose handler has returned, and that is being settled
 
-	broken chan error // receives why no more jobs can be fetched, once from each fetcher
+	broken chan error // receives why the worker cannot work, once from each fetcher and from the setter of schedules
 
 	stopping <-chan struct{} // closed when the worker is told to stop
 
@@ -90,6 +94,11 @@ func (r *run) check(weights map[string]int) error {
 			return fmt.Errorf("tube %s has the weight %d", tube, weight)
 		}
 	}
+	for name, p := range r.config.Schedules {
+		if p.When.Tube != "" {
+			return fmt.Errorf("schedule %s: its tube is that of Job, not of When", name)
+		}
+	}
 	return nil
 }
 
@@ -112,6 +121,7 @@ func (r *run) serve(ctx context.Context) error {
 	defer stop()
 	r.stopping = fetching.Done()
 	r.running.Go(func() { r.fetch(fetching) })
+	r.running.Go(func() { r.setSchedules(fetching) })
 	var broken error
 	select {
 	case <-ctx.Done():
