@@ -92,10 +92,10 @@ LONG_RACE = $(RACE) -count=1 -timeout 30m
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
-LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients test-php test-python test-typescript test-kubernetes
+LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-kubernetes
 .PHONY: $(LONG_PARTS) bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
-	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) # now, as apt runs only once at a time
+	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS) # now, as apt runs only once at a time
 	$(MAKE) -j 3 --output-sync $(LONG_PARTS)
 
 bin/redstalkd.test:
@@ -138,6 +138,11 @@ long-kills: bin/redstalkd.test
 
 long-clients:
 	cd clients/go && $(LONG_RACE) -run '^(TestChaos|TestManyJobs|TestManyResults)$$' ./worker
+
+# After test-typescript, which builds what is imported here.
+long-pairs: bin/redstalkd.test test-typescript
+	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS)
+	$(LONG_REDSTALKD) -test.run '^TestPairs$$'
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
