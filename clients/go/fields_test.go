@@ -56,7 +56,7 @@ func knownTags(t *testing.T) map[string][]string {
 }
 
 // tagName finds a name where code writes a tag: the first value of a function or a struct, or in a text before the value.
-var tagName = regexp.MustCompile(`\b(?:tag|batchTag|add|ms|at)[({]"([a-z-]+)"|[" ]([a-z-]+):(?:["%]|no")`)
+var tagName = regexp.MustCompile(`\b(?:tag|batchTag|add|ms|at)[({](?:name: )?"([a-z-]+)"|[" ]([a-z-]+):(?:["%]|no")`)
 
 func writtenTags(t *testing.T, files ...string) (names []string) {
 	for _, file := range files {

@@ -50,7 +50,7 @@ func pairLanguages(t *testing.T) map[string]pairLanguage {
 // buildPair builds a program in Go, and returns its command line.
 func buildPair(t *testing.T, name string) []string {
 	t.Helper()
-	source, program := must(filepath.Abs(pairsFolder + "go/" + name + "/main.go"))(t), filepath.Join(t.TempDir(), name)
+	source, program := must(filepath.Abs(pairsFolder+"go/"+name+"/main.go"))(t), filepath.Join(t.TempDir(), name)
 	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, source)
 	cmd.Dir = "../../clients/go"
 	if out, err := cmd.CombinedOutput(); err != nil {
