@@ -29,7 +29,7 @@
 //
 // [Client] (client.go) sends requests over links of a pool (pool.go), each of which is a
 // connection (conn.go) that pipelines the calls of all goroutines. dial.go connects. put.go and
-// putoptions.go have the put, jobbatch.go batches, consumer.go, job.go and checkpoint.go what is reserved, wait.go and ended.go
+// putoptions.go have the put, typed.go jobs with a type, jobbatch.go batches, consumer.go, job.go and checkpoint.go what is reserved, wait.go and ended.go
 // what became of jobs, commands.go the rest.
 //
 // The package imports only the standard library.

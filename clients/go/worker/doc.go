@@ -1,9 +1,10 @@
 // Package worker runs handlers for the jobs of tubes.
 //
 //	mux := worker.NewMux()
-//	mux.Handle("mails", func(ctx context.Context, job *worker.Job) error {
-//		return send(ctx, job.Body)
-//	})
+//	mux.HandleType("mails", "welcome", worker.Typed(func(ctx context.Context, job *worker.Job, w Welcome) error {
+//		return send(ctx, w.Email)
+//	}))
+//	mux.Handle("files", func(ctx context.Context, job *worker.Job) error { return store(ctx, job.Body) })
 //	w := worker.New(client.New("127.0.0.1:11300"), worker.Config{Concurrency: 10})
 //	err := w.Run(ctx, mux) // until SIGINT or SIGTERM
 //
@@ -35,5 +36,6 @@
 // # Where to read
 //
 // [Worker] (worker.go) runs fetchers (fetch.go), which take jobs by the weights of tubes (pick.go). process.go
-// calls the handler, lease.go keeps the job meanwhile, timeout.go limits its time, checkpoint.go saves how far it is, settle.go does what the result means.
+// calls the handler, lease.go keeps the job meanwhile, timeout.go limits its time, checkpoint.go saves how far it is, settle.go does
+// what the result means, onerror.go tells failures. typed.go has handlers of data, periodic.go sets schedules, and testjob.go is for unit tests.
 package worker

@@ -15,19 +15,16 @@ import (
 	"redstalk/clients/go/worker"
 )
 
-// TestOnError: each failure is told with what becomes of the job. What is no failure is not told, and whatever the hook does harms nothing.
-func TestOnError(t *testing.T) {
-	c := client.New(testserver.Memory(t).Addr())
-	defer c.Close()
-	failed := errors.New("failed")
-	var nothing *client.EndedError // its text cannot be had
-	results := map[string]func(ctx context.Context, job *worker.Job) error{
+// endings returns handlers that end in all ways.
+func endings(c *client.Client, failed, nothing error) map[string]worker.Handler {
+	fail := func(context.Context, *worker.Job) error { return failed }
+	return map[string]worker.Handler{
 		"done":     func(context.Context, *worker.Job) error { return nil },
 		"snooze":   func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) },
-		"later":    func(context.Context, *worker.Job) error { return failed },
-		"listed":   func(context.Context, *worker.Job) error { return failed },
-		"last":     func(context.Context, *worker.Job) error { return failed },
-		"last-exp": func(context.Context, *worker.Job) error { return failed },
+		"later":    fail,
+		"listed":   fail,
+		"last":     fail,
+		"last-exp": fail,
 		"nil":      func(context.Context, *worker.Job) error { return nothing },
 		"skip":     func(context.Context, *worker.Job) error { return worker.Skip(failed) },
 		"panic":    func(context.Context, *worker.Job) error { panic("panic") },
@@ -41,6 +38,15 @@ func TestOnError(t *testing.T) {
 			return errors.Join(c.DeleteKey(ctx, job.Tube, "deleted"), job.Checkpoint(ctx, 1))
 		},
 	}
+}
+
+// TestOnError: each failure is told with what becomes of the job. What is no failure is not told, and whatever the hook does harms nothing.
+func TestOnError(t *testing.T) {
+	c := client.New(testserver.Memory(t).Addr())
+	defer c.Close()
+	failed := errors.New("failed")
+	var nothing error = (*client.EndedError)(nil) // its text cannot be had
+	results := endings(c, failed, nothing)
 	want := map[string]string{
 		"later": "retried: failed", "listed": "retried: failed", "last": "exhausted: failed", "last-exp": "exhausted: failed", "nil": "retried: typed nil",
 		"skip": "buried: skipped: failed", "panic": "retried: panic: panic", "exit": "retried: the handler called runtime.Goexit", "timeout": "retried: timeout: context canceled",
@@ -48,7 +54,7 @@ func TestOnError(t *testing.T) {
 	told := make(chan [2]string, 2*len(results))
 	config := worker.Config{OnError: func(job *worker.Job, err error, then worker.Outcome) {
 		text := "typed nil"
-		if err != error(nothing) {
+		if err != nothing {
 			text = err.Error()
 		}
 		told <- [2]string{string(job.Body), fmt.Sprintf("%s: %s", then, text)}
