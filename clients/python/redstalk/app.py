@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from .client import Client
 from .held import Skip, WorkerJob, limit
@@ -16,6 +16,9 @@ from .options import PutOptions, check
 from .session import Address
 from .text import Seconds
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
