@@ -31,7 +31,7 @@ class Call:
 
     def __init__(self) -> None:
         self.awaitable: Awaitable[Any] | None = None  # what the handler has returned, if it is to be awaited
-        self._context: Context = copy_context()
+        self.context: Context = copy_context()
         self._lock = threading.Lock()
         self._thread = 0  # that runs it
         self._cause = ""
@@ -40,7 +40,7 @@ class Call:
     def run(self, handler: Callable[[Any], Any], job: Any) -> Outcome:
         """Call the handler in this thread, up to an awaitable that it returns."""
         process = os.getpid()
-        result, error = self._context.run(self._run, handler, job)
+        result, error = self.context.run(self._run, handler, job)
         if os.getpid() != process:
             end_child(error)
         return result, error
@@ -71,7 +71,7 @@ class Call:
     def go_on(self, loop: asyncio.AbstractEventLoop, awaitable: Awaitable[Any], then: Callable[[Any, BaseException | None], None]) -> None:
         """Await what the handler has returned in an event loop, which then gets the outcome. Call it from another thread."""
         begin = partial(self._begin, loop, awaitable, then)
-        loop.call_soon_threadsafe(begin, context=self._context)
+        loop.call_soon_threadsafe(begin, context=self.context)
 
     def _begin(self, loop: asyncio.AbstractEventLoop, awaitable: Awaitable[Any], then: Callable[[Any, BaseException | None], None]) -> None:
         def ended(task: asyncio.Task[Outcome]) -> None:
@@ -79,7 +79,7 @@ class Call:
                 self._cancel = None
             then(*(None, asyncio.CancelledError()) if task.cancelled() else task.result())
 
-        task = loop.create_task(_Guarded(awaitable).outcome())
+        task = loop.create_task(Guarded(awaitable).outcome())
         with self._lock:
             self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
             if self._cause:
@@ -97,7 +97,7 @@ class Call:
                 _raise(self._thread, HandlerTimeout)
 
 
-class _Guarded:
+class Guarded:
     """Awaits step by step, so that no step runs in a process that a handler has forked: only the parent settles jobs."""
 
     def __init__(self, awaitable: Awaitable[Any]) -> None:
