@@ -62,7 +62,7 @@ class EnvelopeTest(unittest.TestCase):
         self.assertEqual(self.data(with_rest, 1, b=2), {"a": 1, "b": 2})
         self.assertEqual(self.data(with_rest, [1], 2, 3), [[1], 2, 3])
         self.assertEqual(self.data(without_names, {"a": 1}), [{"a": 1}])
-        self.assertEqual(self.data(mixed, b=1, a=2), {"b": 1, "a": 2})
+        self.assertEqual(self.data(mixed, b=1, z=2), {"b": 1, "z": 2})
         self.assertEqual(self.data(mixed, 1, b=2), [1, 2])
         self.assertEqual(self.data(nothing), {})
 

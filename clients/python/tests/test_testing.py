@@ -161,7 +161,7 @@ class MemoryTest(unittest.TestCase):
 
     def test_end(self) -> None:
         app = redstalk.App("127.0.0.1:1", wait=0.1)
-        task = app.task()(print)
+        task = app.task()(lambda: None)
         with testing.in_memory(app):
             task.send()
         self.assertRaises(redstalk.UnavailableError, task.send)
