@@ -25,7 +25,7 @@ class Crew:
         self._assigned = 0  # that is not done yet
 
     def assign(self, work: Callable[[], None]) -> None:
-        """Do something, which raises no exception, in a thread. RuntimeError: none can be started."""
+        """Do something in a thread. RuntimeError: none can be started."""
         with self._lock:
             if self._assigned >= self._threads < self._most:
                 self._start()
@@ -48,7 +48,10 @@ class Crew:
 
     def _run(self) -> None:
         while work := self._work.get():
-            work()
+            try:
+                work()
+            except BaseException as error:  # this thread must go on for others
+                report(logging.ERROR, "%s", named(error), error=error)
             with self._lock:
                 self._assigned -= 1
 

@@ -101,8 +101,6 @@ class ReadmeTest(unittest.TestCase):
         with redstalk.Client(self.server.address) as c:
             c.put("x", tube="mails")
             self.assertIn("x {'tube': 'mails'", self.run_program(self.program("except TimedOutError", "reserve.py")))
-            self.run_program(self.program("AsyncClient(", "aio.py"))
-            self.assertEqual(c.stats_tube("mails")["current-jobs-ready"] if "mails" in c.tubes() else 0, 0)
 
 
 if __name__ == "__main__":
