@@ -36,7 +36,7 @@ PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle 
   php-symfony-redis-messenger php-symfony-yaml php-sqlite3 php-redis
 
 # And the other clients.
-PYTHON_TOOLS = python3 python3-mypy openssl
+PYTHON_TOOLS = python3 python3-mypy python3-pytest openssl
 TYPESCRIPT_TOOLS = nodejs npm openssl
 
 .DEFAULT_GOAL := help

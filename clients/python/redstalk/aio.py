@@ -36,8 +36,10 @@ class AsyncTransport:
             case Idle():
                 self._check()
             case Connect(address, timeout):
-                async with asyncio.timeout(timeout):
-                    await self._connect(address)
+                try:
+                    await asyncio.wait_for(self._connect(address), timeout)
+                except asyncio.TimeoutError as error:  # which Python 3.10 has as another class
+                    raise TimeoutError(f"no connection after {timeout} s") from error
             case Sleep(seconds):
                 await asyncio.sleep(seconds)
             case Close():
@@ -54,11 +56,14 @@ class AsyncTransport:
 
     async def _exchange(self, data: bytes, timeout: float) -> bytes:
         reader, writer = self._open()
-        async with asyncio.timeout(timeout):
+        limit = asyncio.get_running_loop().call_later(timeout, writer.transport.abort)
+        try:
             if data:
                 writer.write(data)
                 await writer.drain()
             return await reader.read(_CHUNK)
+        finally:
+            limit.cancel()
 
     def _check(self) -> None:
         reader, writer = self._open()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import options, request, text
 from .batches import AsyncBatch
@@ -16,6 +16,9 @@ from .options import GroupLimits, Policy, ScheduleOptions, Tags
 from .request import DEFAULT_DELAY, DEFAULT_PRIORITY, DEFAULT_TTR
 from .session import Steps
 from .text import Seconds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from . import request
 from .job import JobId, Stats
 from .options import PutOptions
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .aio_commands import AsyncCommands
     from .commands import Commands
 

@@ -89,6 +89,16 @@ class WorkerJob:
         return dict(self.info.get("meta", {}))
 
     @property
+    def key(self) -> str:
+        """The deduplication key; empty if the job has none."""
+        return str(self.info.get("key", ""))
+
+    @property
+    def trace(self) -> str:
+        """The W3C traceparent of the put; empty if there is none."""
+        return str(self.info.get("trace", ""))
+
+    @property
     def reason(self) -> str:
         """Why the job failed the last time; empty if it has not, or with beanstalkd."""
         return str(self.info.get("reason", ""))

@@ -222,7 +222,7 @@ def preview(what: str, count: int, tags: str = "") -> Request[list[datetime]]:
 
 
 def _times(reply: Reply) -> list[datetime]:
-    return [datetime.fromisoformat(one) for one in names(reply)]
+    return [datetime.fromisoformat(one.replace("Z", "+00:00")) for one in names(reply)]  # Python 3.10 reads no Z
 
 
 def typed(reply: Reply) -> dict[str, Any]:

@@ -1,28 +1,28 @@
-"""One run of a worker: the threads that fetch and handle jobs, and the shutdown."""
+"""One run of a worker: it fetches jobs and has them handled, and shuts down."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import functools
+import inspect
 import logging
-import os
 import queue
 import random
-import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from .backoff import Backoff
 from .call import HandlerTimeout
 from .client import Client
-from .errors import ClosedError, Error, NotFoundError, TimedOutError
+from .errors import BadFormatError, ClosedError, Error, ForbiddenError, NotFoundError, TimedOutError, UnsupportedError
 from .held import Timers, WorkerJob, beat
 from .job import Job
 from .operations import MAX_BATCH
 from .report import named, report
 from .settler import FIRST_PAUSE, LONGEST_PAUSE, Settler
+from .threads import Crew, Loop
 
 Handler = Callable[[WorkerJob], Any]
 
@@ -30,27 +30,33 @@ _TAKE_WAIT = 5  # seconds that a reserve waits
 _LAST_SECOND = 1.0  # for handlers after they were cancelled at shutdown
 _GRACE = 10.0  # seconds for handlers after their time is over
 _EARLY = 0.1  # seconds by which a heartbeat can be early, so that many go out together
+_BETWEEN_LOOKS = 0.02
+_REFUSED = (BadFormatError, ForbiddenError, UnsupportedError)  # so the worker cannot start
+_FEW = 10  # threads that start coroutines and settle their jobs
 
 
 class Run:
-    """One call of Worker.run."""
+    """One call of Worker.run: coroutines run in the loop that is given, or in one of its own."""
 
     def __init__(
-        self, connect: Callable[[], Client], handler: Handler, tubes: dict[str, int], concurrency: int,
-        backoff: Backoff, timeout: float, shutdown_timeout: float, signals: queue.SimpleQueue[int],
+        self, connect: Callable[[], Client], handler: Handler, tubes: dict[str, int], concurrency: int, backoff: Backoff, timeout: float,
+        shutdown_timeout: float, first: Iterable[Callable[[Client], None]], signals: queue.SimpleQueue[int], loop: asyncio.AbstractEventLoop | None,
     ) -> None:  # fmt: skip
         self.connect, self.handler, self.tubes, self.concurrency = connect, handler, tubes, concurrency
-        self.timeout, self.shutdown_timeout, self.signals = timeout, shutdown_timeout, signals
+        self.timeout, self.shutdown_timeout, self.first, self.signals = timeout, shutdown_timeout, first, signals
         self.settler = Settler(connect(), backoff)
         self.toucher = connect()  # touches jobs with a lease
-        self.fetchers: list[Client] = []
-        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.clients: list[Client] = []  # that fetch
+        self.fetchers: list[threading.Thread] = []
+        self.few = Crew("redstalk", _FEW)
+        self.handlers = self.few if _is_coroutine_function(handler) else Crew("redstalk-handler", concurrency)
+        self.own_loop = Loop()
+        self.loop = (lambda: loop) if loop else self.own_loop.get
         self.free = threading.Semaphore(concurrency)
-        self.held: set[WorkerJob] = set()
+        self.held: dict[WorkerJob, Callable[[], object]] = {}  # from the reserve on, with what follows when it is settled
         self.waiting: set[Client] = set()  # in a reserve, which is to be interrupted at shutdown
         self.lock = threading.Lock()
         self.stopping = threading.Event()
-        self.threads: list[threading.Thread] = []
         self.fault: BaseException | None = None  # of a thread, without which the worker cannot work
         self.beats = Timers("redstalk-heartbeats", beat, early=_EARLY)
         self.limits = Timers("redstalk-timeouts", self._times_over)
@@ -66,7 +72,10 @@ class Run:
         self.settler.ended = True
         self.beats.stop()
         self.limits.stop()
-        for client in [*self.fetchers, self.settler.client, self.toucher]:
+        self.own_loop.stop()
+        self.handlers.stop()
+        self.few.stop()
+        for client in [*self.clients, self.settler.client, self.toucher]:
             client.interrupt()
         if self.fault is not None:
             raise self.fault
@@ -102,21 +111,23 @@ class Run:
                 self.signals.put(0)
 
     def _start(self) -> None:
-        """Start the threads: with leases one that fetches for all handlers, else one for each."""
+        """Do what comes first, and start the threads that fetch: with leases one for all handlers, else one for each."""
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
             try:
                 self.settler.client.capabilities()
+                for do in self.first:
+                    do(self.settler.client)
                 break
+            except _REFUSED:
+                raise
             except Error as error:
                 pause = self._pause(error, pause)
         leases = self.settler.client.leases
-        for _ in range(1 if leases else self.concurrency):
+        for _ in range(0 if self.stopping.is_set() else 1 if leases else self.concurrency):
             client = self.connect()
-            self.fetchers.append(client)
-            self.threads.append(self._thread(functools.partial(self._fetch, client, leases)))
-        if leases:
-            self.threads += [self._thread(self._handle_queue) for _ in range(self.concurrency)]
+            self.clients.append(client)
+            self.fetchers.append(self._thread(functools.partial(self._fetch, client, leases)))
 
     def _pause(self, error: Exception, pause: float) -> float:
         if not self.stopping.is_set():
@@ -125,14 +136,6 @@ class Run:
         return min(2 * pause, LONGEST_PAUSE)
 
     def _fetch(self, client: Client, leases: bool) -> None:
-        try:
-            self._fetch_until_stopped(client, leases)
-        finally:
-            if leases:
-                for _ in range(self.concurrency):
-                    self.jobs.put(None)
-
-    def _fetch_until_stopped(self, client: Client, leases: bool) -> None:
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
             try:
@@ -158,10 +161,9 @@ class Run:
                 jobs = self._reserve(client, count)
                 client.hand_over()
         finally:
-            for job in jobs:
-                self.jobs.put(job)
             if count > len(jobs):
                 self.free.release(count - len(jobs))
+            self._assign([self._hold(job, self.toucher, self.free.release) for job in jobs])
 
     def _reserve(self, client: Client, count: int) -> list[Job]:
         with self.lock:
@@ -196,30 +198,37 @@ class Run:
             return
         failures = info.get("failures", info["releases"] + info["timeouts"])
         job.info = {"tube": info["tube"], "pri": info["pri"], "ttr": info["ttr"], "failures": failures}
-        self._process(WorkerJob(job, client, self.limits, self.beats, self.stopping))
+        settled = threading.Event()
+        self._process(self._hold(job, client, settled.set))
+        settled.wait()
 
-    def _handle_queue(self) -> None:
-        while (job := self.jobs.get()) is not None:
-            try:
-                self._process(WorkerJob(job, self.toucher, self.limits, self.beats, self.stopping))
-            finally:
-                self.free.release()
+    def _hold(self, job: Job, client: Client, settled: Callable[[], object]) -> WorkerJob:
+        held = WorkerJob(job, client, self.limits, self.beats, self.stopping)
+        with self.lock:
+            self.held[held] = settled
+        return held
+
+    def _assign(self, jobs: list[WorkerJob]) -> None:
+        """Process jobs in other threads; give them back if there are none."""
+        try:
+            while jobs:
+                self.handlers.assign(functools.partial(self._process, jobs[0]))
+                del jobs[0]
+        finally:
+            for job in jobs:
+                self.settler.give_back(job)
+                self._let_go(job)
 
     def _process(self, job: WorkerJob) -> None:
-        """Call the handler for a job and settle it."""
-        with self.lock:
-            self.held.add(job)
+        """Call the handler for a job and settle it, here or when its coroutine has ended."""
         try:
             if self.stopping.is_set():
                 self.settler.give_back(job)
-            elif self._in_time(job):
-                self._handle(job)
+            elif self._in_time(job) and self._goes_on(job):
+                return
         except BaseException as error:  # such as one that was set in this thread from another one
-            report(logging.ERROR, "job %d is not settled, so it may come again: %s", job.id, named(error), error=error)
-        finally:
-            self._leave_alone(job)
-            with self.lock:
-                self.held.discard(job)
+            self._not_settled(job, error)
+        self._let_go(job)
 
     def _in_time(self, job: WorkerJob) -> bool:
         """Report whether the job is still held. Touch it if that is not sure."""
@@ -232,15 +241,44 @@ class Run:
             report(logging.INFO, "job %d arrived too late and is not handled: %s", job.id, late)
             return False
 
-    def _handle(self, job: WorkerJob) -> None:
+    def _goes_on(self, job: WorkerJob) -> bool:
+        """Call the handler. Report whether a coroutine goes on; if not, the job is settled."""
         self.beats.add(job, job.touched + job.ttr / 3)
         job.set_timeout(self.timeout)
-        process = os.getpid()
         result, error = job.call.run(self.handler, job)
-        if os.getpid() != process:
-            _end_child(error)
+        if job.call.awaitable is None:
+            self._settle(job, result, error)
+            return False
+        job.call.go_on(self.loop(), job.call.awaitable, functools.partial(self._has_ended, job))
+        return True
+
+    def _has_ended(self, job: WorkerJob, result: Any, error: BaseException | None) -> None:
+        """Settle the job of a coroutine in another thread."""
+
+        def end() -> None:
+            try:
+                self._settle(job, result, error)
+            except BaseException as fault:
+                self._not_settled(job, fault)
+            self._let_go(job)
+
+        try:
+            self.few.assign(end)
+        except RuntimeError:
+            end()
+
+    def _settle(self, job: WorkerJob, result: Any, error: BaseException | None) -> None:
         self._leave_alone(job)
         self.settler.settle(job, error, result)
+
+    def _not_settled(self, job: WorkerJob, error: BaseException) -> None:
+        report(logging.ERROR, "job %d is not settled, so it may come again: %s", job.id, named(error), error=error)
+
+    def _let_go(self, job: WorkerJob) -> None:
+        self._leave_alone(job)
+        with self.lock:
+            settled = self.held.pop(job)
+        settled()
 
     def _leave_alone(self, job: WorkerJob) -> None:
         self.beats.remove(job)
@@ -254,7 +292,7 @@ class Run:
         if not job.cancelled.is_set():
             job.cancel("timeout")
             return time.monotonic() + _GRACE
-        report(logging.ERROR, "the handler of job %d of tube %s ignores that its time is over; it takes up a thread until it returns", job.id, job.tube)
+        report(logging.ERROR, "the handler of job %d of tube %s ignores that its time is over; it takes up a slot until it returns", job.id, job.tube)
         self.beats.remove(job)
         settle = functools.partial(self.settler.settle, job, HandlerTimeout())
         threading.Thread(target=settle, daemon=True).start()
@@ -279,22 +317,18 @@ class Run:
         return unfinished
 
     def _join(self, timeout: float, until_signal: bool = False) -> bool:
-        """Wait until all threads have ended."""
+        """Wait until no job is held, and none can be fetched."""
         end = time.monotonic() + timeout
-        for thread in self.threads:
-            while thread.is_alive() and time.monotonic() < end:
-                if until_signal and not self.signals.empty():
-                    return False
-                thread.join(0.05)
-        return not any(thread.is_alive() for thread in self.threads)
+        while (busy := self._is_busy()) and time.monotonic() < end:
+            if until_signal and not self.signals.empty():
+                return False
+            time.sleep(_BETWEEN_LOOKS)
+        return not busy
+
+    def _is_busy(self) -> bool:
+        return any(thread.is_alive() for thread in self.fetchers) or bool(self.held)
 
 
-def _end_child(error: BaseException | None) -> NoReturn:
-    """End a process that a handler has forked and that returns from it: only the parent settles the job."""
-    done = error is None or isinstance(error, SystemExit) and not error.code
-    if not done:
-        report(logging.ERROR, "a process that a handler has forked ends", error=error)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-    os._exit(0 if done else 1)
+def _is_coroutine_function(handler: Handler) -> bool:
+    """Report whether to call the handler runs nothing of it."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))

@@ -58,7 +58,9 @@ class ReadmeTest(unittest.TestCase):
         return output
 
     def test_quick_start(self) -> None:
-        self.run_program(self.program("@app.task", "mails.py"))
+        path = self.program('@app.task(tube="mails"', "mails.py")
+        self.assertLess(len([line for line in path.read_text().splitlines() if line]), 12)
+        self.run_program(path)
         self.finish(self.process("-m", "redstalk", "mails:app"), "mail to ada@example.com\n")
 
     def test_putting_and_worker(self) -> None:
@@ -84,12 +86,21 @@ class ReadmeTest(unittest.TestCase):
             output, _ = program.communicate()
         self.assertEqual((sorted(output.splitlines()), program.returncode), (["1 done sent", "2 done sent"], 0))
 
+    def test_asyncio(self) -> None:
+        self.assertEqual(self.run_program(self.program("run_async(", "squares.py")), "328350\n")
+
+    def test_tests(self) -> None:
+        self.program('@app.task(tube="mails"', "mails.py")
+        [source] = [source for source in programs() if "redstalk_memory" in source]
+        (self.directory / "test_mails.py").write_text(source)
+        command = ["/usr/bin/python3", "-m", "pytest", "-p", "redstalk.pytest_plugin", "-p", "no:cacheprovider"]
+        ran = subprocess.run(command, cwd=self.directory, env={**os.environ, "PYTHONPATH": str(PACKAGE)}, stdout=subprocess.PIPE, text=True)
+        self.assertIn("1 passed", ran.stdout)
+
     def test_reserving(self) -> None:
         with redstalk.Client(self.server.address) as c:
             c.put("x", tube="mails")
             self.assertIn("x {'tube': 'mails'", self.run_program(self.program("except TimedOutError", "reserve.py")))
-            self.run_program(self.program("AsyncClient(", "aio.py"))
-            self.assertEqual(c.stats_tube("mails")["current-jobs-ready"] if "mails" in c.tubes() else 0, 0)
 
 
 if __name__ == "__main__":
