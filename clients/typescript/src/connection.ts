@@ -41,6 +41,7 @@ export class Connection {
   private failures = 0;
   private wireTube = 'default';
   private capabilities = new Set<string>();
+  private asking?: Promise<Reply>;
   private waiting: Pending[] = [];
   private sent: Pending[] = [];
   private lastError?: Error;
@@ -73,7 +74,9 @@ export class Connection {
 
   /** What the server can do beyond beanstalkd. Waits for a connection. */
   async features(): Promise<ReadonlySet<string>> {
-    if (!this.ready) await this.send({ line: 'list-tube-used', ok: ['USING'], safe: true });
+    // All who ask before the answer wait for it, so that what they send next keeps their order.
+    if (!this.ready) this.asking ??= this.send({ line: 'list-tube-used', ok: ['USING'], safe: true }).finally(() => { this.asking = undefined; });
+    await this.asking;
     return this.capabilities;
   }
 
