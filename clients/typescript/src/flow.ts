@@ -98,6 +98,7 @@ function plan(flow: FlowJob, parent?: string): Node {
   const { name, data, opts = {}, children = [], ignoreFailures } = flow;
   const batch = children.length ? `flow-${randomUUID()}` : undefined;
   const own = putOptions(opts);
+  for (const name of ['batch', 'after', 'afterAll'] as const) if (own[name] !== undefined) throw new TypeError(`a job of a flow has no option ${name}`);
   const options: PutOptions = { ...own, batch: parent, ...(parent && own.keep === undefined ? keptChild : {}) };
   if (batch) Object.assign(options, { [ignoreFailures ? 'afterAll' : 'after']: batch, meta: { ...own.meta, [childrenMeta]: batch } });
   return { flow, body: envelope(name, data), options, batch, children: children.map(child => plan(child, batch)) };
