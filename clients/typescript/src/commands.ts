@@ -84,6 +84,11 @@ export class Commands {
     return this.connection.connected;
   }
 
+  /** How many connections there have been: another number says that the server can be another one. */
+  get connections(): number {
+    return this.connection.connections;
+  }
+
   /** Why there was no connection the last time, if that is known. */
   get trouble(): Error | undefined {
     return this.connection.trouble;

@@ -37,6 +37,7 @@ export class Connection {
   private address = 0;
   private socket?: net.Socket;
   private ready = false;
+  private opened = 0;
   private closed = false;
   private failures = 0;
   private wireTube = 'default';
@@ -65,6 +66,11 @@ export class Connection {
 
   get connected(): boolean {
     return this.ready;
+  }
+
+  /** How many connections there have been. */
+  get connections(): number {
+    return this.opened;
   }
 
   /** Why there was no connection the last time, if that is known. */
@@ -157,6 +163,7 @@ export class Connection {
     }
     if (!this.watched.has('default')) this.internal('ignore default', ['WATCHING'], nothing, nothing);
     this.ready = true;
+    this.opened++;
     const waiting = this.waiting;
     this.waiting = [];
     for (const pending of waiting) this.write(pending);

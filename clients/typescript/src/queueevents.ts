@@ -138,6 +138,11 @@ class Recent {
 
   constructor(private readonly most: number) {}
 
+  /** Whether there can have been more. */
+  get full(): boolean {
+    return this.texts.size === this.most;
+  }
+
   has(text: string): boolean {
     return this.texts.has(text);
   }
@@ -197,9 +202,10 @@ function toBuried(entry: Record<string, Value>): Buried {
 
 /** The buried jobs. The server lists them in the order in which they were buried. */
 class BuriedJobs {
-  /** Where the last but one was found, so that at least the last one is listed again. */
+  /** Before the last one that is known. */
   private cursor = '';
-  private last?: string;
+  /** The connection for which it means something. */
+  private connections = 0;
   /** When the newest one failed. */
   private newest = 0;
   private readonly seen = new Recent(pageSize);
@@ -210,12 +216,13 @@ class BuriedJobs {
   /** Those since the last time, in this order. */
   async news(): Promise<Buried[]> {
     let found = await this.list(this.cursor);
-    // If the last one is buried no more, or the server has begun anew, the cursor means nothing.
-    const lost = this.last !== undefined && found[0]?.key !== this.last;
-    if (lost) found = await this.list('');
-    this.last = found.at(-1)?.key;
-    const { newest } = this;
-    const news = found.filter(({ key, time }) => !this.seen.has(key) && !(lost && time < newest));
+    // After a restart of the server the cursor can mean nothing.
+    const again = this.connections !== this.client.connections;
+    this.connections = this.client.connections;
+    if (again) found = await this.list('');
+    // What is listed again is known if it is among the last ones, or older than these.
+    const since = again && this.seen.full ? this.newest : 0;
+    const news = found.filter(({ key, time }) => time >= since && !this.seen.has(key));
     for (const { key, time } of news) {
       this.seen.add(key);
       this.newest = Math.max(this.newest, time);
@@ -235,10 +242,16 @@ class BuriedJobs {
         from = next;
         continue;
       }
-      if (entries.length > 1) from = (await this.client.listJobs(this.tube, 'buried', { count: entries.length - 1, cursor: from })).next || from;
-      this.cursor = from;
+      this.cursor = entries.length > 1 ? await this.beforeLast(from, entries.map(toBuried)) : from;
       return all;
     }
+  }
+
+  /** A cursor before the last one of a page that began at `from`; there is none behind it. It is `from` if other jobs are there meanwhile. */
+  private async beforeLast(from: string, page: Buried[]): Promise<string> {
+    const { next, entries } = await this.client.listJobs(this.tube, 'buried', { count: page.length - 1, cursor: from });
+    const known = new Set(page.map(({ key }) => key));
+    return next && entries.every(entry => known.has(toBuried(entry).key)) ? next : from;
   }
 }
 

@@ -78,6 +78,26 @@ for (const kind of engines) {
   });
 }
 
+test('jobs that are buried again and again, with or without a reason, are told each time', async t => {
+  const { port } = await serveKind(t, 'embedded');
+  const { queue, events } = await watched(t, port);
+  const { seen, until } = heard(events, 'failed', 'error');
+  const count = 2500; // more than are remembered
+  await queue.addBulk(Array.from({ length: count }, (_, n) => ({ name: 'a', data: n, opts: { priority: n % 7 } })));
+  await queue.client.watch('mail');
+  for (const [round, reason] of ['no', undefined, undefined].entries()) {
+    for (let left = count; left > 0; ) {
+      const held = await queue.client.reserveBatch(500, { lease: true });
+      await Promise.all(held.map(job => queue.client.buryLease(job.id, job.lease, { reason })));
+      left -= held.length;
+    }
+    await until(count * (round + 1));
+    await queue.retryJobs();
+  }
+  await new Promise(resolve => setTimeout(resolve, 100));
+  assert.equal(seen.length, 3 * count);
+});
+
 test('active and progress are told as far as they are seen', async t => {
   const { port } = await serveKind(t, 'memory');
   const { queue, events, connection } = await watched(t, port);
