@@ -153,10 +153,10 @@ test('a server that begins anew is told of as well', async t => {
   const { until } = heard(events, 'completed', 'failed');
   for (let round = 0; round < 2; round++) {
     const worker = new Worker('mail', processor, { connection: { port, reconnect } });
-    await queue.add('never', 0);
+    for (let n = 0; n < 3; n++) await queue.add('never', 0);
     await queue.add('fine', 1, { keep: '1h' });
-    const seen = await until(2 + 2 * round);
-    assert.deepEqual(seen.slice(2 * round).map(([name, { jobId }]) => `${name} ${jobId}`).sort(), ['completed 2', 'failed 1']);
+    const seen = await until(4 + 4 * round);
+    assert.deepEqual(seen.slice(4 * round).map(([name, { jobId }]) => `${name} ${jobId}`).sort(), ['completed 4', 'failed 1', 'failed 2', 'failed 3']);
     await worker.close();
     await stop();
     ({ stop } = await serve(t, 'memory:', [], port));
