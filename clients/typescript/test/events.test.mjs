@@ -82,7 +82,7 @@ test('jobs that are buried again and again, with or without a reason, are told e
   const { port } = await serveKind(t, 'embedded');
   const { queue, events } = await watched(t, port);
   const { seen, until } = heard(events, 'failed', 'error');
-  const count = 2500; // more than are remembered
+  const count = 1500; // more than are remembered
   await queue.addBulk(Array.from({ length: count }, (_, n) => ({ name: 'a', data: n, opts: { priority: n % 7 } })));
   await queue.client.watch('mail');
   for (const [round, reason] of ['no', undefined, undefined].entries()) {
@@ -126,7 +126,7 @@ test('nothing is missed or told twice while many jobs end and the server is kill
   const { queue, events } = await watched(t, port);
   const told = new Map();
   let enough = () => {};
-  const count = 20_000;
+  const count = 6_000;
   const all = new Promise(resolve => { enough = resolve; });
   events.on('completed', ({ jobId }) => { told.set(jobId, (told.get(jobId) ?? 0) + 1); if (told.size === count) enough(); });
   for (let batch = 0; batch < 4; batch++) {
