@@ -41,7 +41,7 @@ TYPESCRIPT_TOOLS = nodejs npm openssl
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -158,6 +158,10 @@ test-python: build deps ## test clients/python on each engine and on beanstalkd
 test-typescript: build deps ## test clients/typescript on each engine and on beanstalkd
 	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
 	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 300 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
+
+test-runtimes: build deps ## run the built package of clients/typescript on Node, and on Bun and Deno from npm
+	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
+	cd clients/typescript && npm ci --no-audit --no-fund && timeout 400 node test/runtimes.mjs
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -vet=off -count=1 -v -ldflags='-s -w' ./server/httpapi/console

@@ -32,6 +32,9 @@ export interface JobInfo {
   keep?: string;
   meta?: Record<string, string>;
   trace?: string;
+  group?: string;
+  batch?: string;
+  /** Why it last failed. */
   reason?: string;
   /** The length of the last checkpoint, and itself in base64. If only the length is there, ask with getCheckpoint. */
   'checkpoint-bytes'?: number;
@@ -79,6 +82,11 @@ export class Commands {
   /** Whether there is a connection at the moment. */
   get connected(): boolean {
     return this.connection.connected;
+  }
+
+  /** How many connections there have been: another number says that the server can be another one. */
+  get connections(): number {
+    return this.connection.connections;
   }
 
   /** Why there was no connection the last time, if that is known. */
@@ -237,6 +245,11 @@ export class Commands {
 
   /** The same as quit. */
   close(): Promise<void> {
+    return this.quit();
+  }
+
+  /** The same as quit. Where Node has no such symbol, before 18.18, it is never called. */
+  [Symbol.asyncDispose](): Promise<void> {
     return this.quit();
   }
 

@@ -37,10 +37,12 @@ export class Connection {
   private address = 0;
   private socket?: net.Socket;
   private ready = false;
+  private opened = 0;
   private closed = false;
   private failures = 0;
   private wireTube = 'default';
   private capabilities = new Set<string>();
+  private asking?: Promise<Reply>;
   private waiting: Pending[] = [];
   private sent: Pending[] = [];
   private lastError?: Error;
@@ -66,6 +68,11 @@ export class Connection {
     return this.ready;
   }
 
+  /** How many connections there have been. */
+  get connections(): number {
+    return this.opened;
+  }
+
   /** Why there was no connection the last time, if that is known. */
   get trouble(): Error | undefined {
     return this.lastError;
@@ -73,7 +80,9 @@ export class Connection {
 
   /** What the server can do beyond beanstalkd. Waits for a connection. */
   async features(): Promise<ReadonlySet<string>> {
-    if (!this.ready) await this.send({ line: 'list-tube-used', ok: ['USING'], safe: true });
+    // All who ask before the answer wait for it, so that what they send next keeps their order.
+    if (!this.ready) this.asking ??= this.send({ line: 'list-tube-used', ok: ['USING'], safe: true }).finally(() => { this.asking = undefined; });
+    await this.asking;
     return this.capabilities;
   }
 
@@ -154,6 +163,7 @@ export class Connection {
     }
     if (!this.watched.has('default')) this.internal('ignore default', ['WATCHING'], nothing, nothing);
     this.ready = true;
+    this.opened++;
     const waiting = this.waiting;
     this.waiting = [];
     for (const pending of waiting) this.write(pending);

@@ -1,4 +1,6 @@
-import type { Job as Held } from './commands.js';
+import type { JobInfo } from './commands.js';
+import { open } from './envelope.js';
+import { childrenValues } from './flow.js';
 import type { Lease } from './lease.js';
 import { messageOf, toError } from './usercode.js';
 
@@ -12,6 +14,8 @@ export interface Job<T = any> {
   name: string;
   data: T;
   queueName: string;
+  /** What the server knows about the job: its key, meta, trace, group, batch, reason of the last failure, and so on. Empty on beanstalkd. */
+  info: JobInfo;
   /** How often the job has failed before; in the events `completed` and `failed`, with this attempt. */
   attemptsMade: number;
   /** What a service can compare to refuse a worker that comes too late: it grows with each delivery. Empty on beanstalkd. */
@@ -23,6 +27,8 @@ export interface Job<T = any> {
   signal: AbortSignal;
   /** Aborted when the worker closes. The job is held on: a processor can save a checkpoint, and throw a NotFinishedError. */
   readonly stopping: AbortSignal;
+  /** What the children of a job of a FlowProducer have returned, by their ids; without those that have failed. */
+  getChildrenValues<V = any>(): Promise<Record<string, V>>;
   /** In the event `completed`, what the processor has returned. */
   returnvalue?: any;
   /**
@@ -43,13 +49,14 @@ export interface Job<T = any> {
 /** The job of a lease. `update` is called with its progress. */
 export function toJob<T>(queueName: string, lease: Lease, update: (progress: Progress) => void): Job<T> {
   const { id, lease: token = '' } = lease.job;
-  const { name, data } = parse(lease.job);
+  const { name, data } = open(lease.job.payload);
   return {
-    id, name, data: data as T, queueName, attemptsMade: lease.failures, token, signal: lease.signal,
+    id, name, data: data as T, queueName, info: lease.job.info ?? {}, attemptsMade: lease.failures, token, signal: lease.signal,
     get stopping() { return lease.stopping; },
     checkpoint: async value => lease.checkpoint(value === undefined ? '' : toJSON(value, 'checkpoint')),
     lastCheckpoint: () => valueOf(id, lease.saved),
     updateProgress: async progress => update(progress),
+    getChildrenValues: () => childrenValues(lease.client, lease.job.info),
   };
 }
 
@@ -71,6 +78,16 @@ export function progressText(progress: Progress): string {
   return text;
 }
 
+/** The progress that has such a text: the opposite of progressText. */
+export function progressOf(text: string): Progress {
+  if (/^\d+(\.\d+)? %$/.test(text)) return parseFloat(text);
+  try {
+    return /^[{[]/.test(text) ? (JSON.parse(text) as object) : text;
+  } catch {
+    return text;
+  }
+}
+
 function toJSON(value: unknown, what: string): string {
   const text: string | undefined = JSON.stringify(value);
   if (text === undefined) throw new TypeError(`the ${what} is no JSON: ${String(value)}`);
@@ -85,15 +102,4 @@ function valueOf(id: string, saved: string): any {
   } catch (error) {
     throw new TypeError(`the checkpoint of job ${id} is no JSON: ${messageOf(toError(error))}`);
   }
-}
-
-/** The name and data of a body; a body that no Queue has made is data without a name. */
-function parse(job: Held): { name: string; data: unknown } {
-  try {
-    const value = JSON.parse(job.payload) as { name?: unknown; data?: unknown } | null;
-    if (typeof value?.name === 'string') return { name: value.name, data: value.data };
-  } catch {
-    // No JSON.
-  }
-  return { name: '', data: job.payload };
 }

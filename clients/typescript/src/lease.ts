@@ -44,7 +44,7 @@ export class Lease {
   private ended = false;
 
   /** `sent` is when the reserve was sent, in milliseconds since 1970: the TTR cannot have begun before. */
-  constructor(private readonly client: Client, readonly job: Job, private readonly sent: number) {}
+  constructor(readonly client: Client, readonly job: Job, private readonly sent: number) {}
 
   get signal(): AbortSignal {
     return this.abort.signal;

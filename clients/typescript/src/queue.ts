@@ -1,7 +1,8 @@
 import { Client } from './client.js';
 import { KickOptions, kickWord } from './commands.js';
+import { envelope, typed } from './envelope.js';
 import { NotFoundError, RedstalkError } from './errors.js';
-import { QueueJob } from './queuejob.js';
+import { findJob, QueueJob } from './queuejob.js';
 import type { ConnectionOptions } from './options.js';
 import type { PutOptions } from './put.js';
 import type { Schedule, ScheduleOptions } from './schedule.js';
@@ -62,7 +63,7 @@ const repeatNames: Names<RepeatOptions> = {
   pattern: true, every: true, startDate: true, endDate: true, spread: true, catchUp: true, tz: true, overlap: true, catchUpAll: true,
 };
 
-/** Adds jobs to a tube. A body is the JSON of `{ name, data }`. */
+/** Adds jobs to a tube. A body is the JSON of `{ type: name, data }`. */
 export class Queue<T = unknown> {
   /** For everything that a queue has no method for. */
   readonly client: Client;
@@ -75,7 +76,7 @@ export class Queue<T = unknown> {
 
   async add(name: string, data: T, options: JobOptions = {}): Promise<QueueJob<T>> {
     const put = putOptions({ ...this.options.defaultJobOptions, ...options });
-    const receipt = await this.client.put(JSON.stringify({ name, data }), { ...put, tube: this.name });
+    const receipt = await this.client.put(envelope(name, data), { ...(await typed(this.client, put)), tube: this.name });
     return new QueueJob(this.client, receipt, name, data);
   }
 
@@ -85,6 +86,15 @@ export class Queue<T = unknown> {
       check(job, { name: true, data: true, opts: true }, 'a job of addBulk');
       return this.add(job.name, job.data, job.opts);
     }));
+  }
+
+  /**
+   * A job with all that the server knows of it, or undefined. `id` is the number that the server gave; any other text is a jobId, which only a job
+   * that has not ended has. A job that has ended is there while its record is, but without name and data.
+   */
+  async getJob(id: string): Promise<QueueJob<T> | undefined> {
+    const found = /^[0-9]+$/.test(id) ? id : (await this.client.find(this.name, id).catch(ifMissing(undefined)))?.id;
+    return found === undefined ? undefined : findJob<T>(this.client, this.name, found);
   }
 
   /** How many jobs are waiting, delayed, active, and failed for good. */
@@ -115,7 +125,7 @@ export class Queue<T = unknown> {
     const { jobId: _, keyTtl: __, onDuplicate: ___, ...defaults } = this.options.defaultJobOptions ?? {};
     const found = await this.client.getSchedule(id).catch(ifMissing(undefined));
     if (found && found.tube !== this.name) throw new RedstalkError(`the job scheduler ${id} is one of the queue ${found.tube}`);
-    await this.client.setSchedule(id, this.name, JSON.stringify({ name, data }), { ...times, ...putOptions({ ...defaults, ...opts }) });
+    await this.client.setSchedule(id, this.name, envelope(name, data), { ...times, ...(await typed(this.client, putOptions({ ...defaults, ...opts }))) });
     return this.client.getSchedule(id);
   }
 
@@ -166,6 +176,11 @@ export class Queue<T = unknown> {
   close(): Promise<void> {
     return this.client.close();
   }
+
+  /** The same as close(). */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 /** Stands for what is not there. */
@@ -188,7 +203,8 @@ function keepOf(remove: JobOptions['removeOnComplete']): Duration | undefined {
 
 const longestWait = 3650 * 24 * 3600;
 
-function putOptions(o: JobOptions): PutOptions {
+/** The options of a put for those of a job, which are checked. */
+export function putOptions(o: JobOptions): PutOptions {
   check(o, jobNames, 'a job');
   const { delay, attempts = o.dead === undefined ? undefined : 1, backoff = 0, jobId, removeOnComplete, ...rest } = o;
   if (typeof backoff === 'object') {

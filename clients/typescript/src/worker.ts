@@ -1,14 +1,18 @@
-import { EventEmitter } from 'node:events';
 import { Client } from './client.js';
-import { ClosedError, NotFinishedError, TimedOutError, UnsupportedError } from './errors.js';
+import { Emitter } from './emitter.js';
+import { ClosedError, NotFinishedError, TimedOutError, UnrecoverableError, UnsupportedError } from './errors.js';
 import { Job, Progress, progressText, toJob, tried } from './job.js';
 import { Backoff, Lease } from './lease.js';
+import { Limiter, limit, rateOf } from './limiter.js';
 import type { ConnectionOptions } from './options.js';
 import { check, Names, word } from './text.js';
 import { messageOf, toError } from './usercode.js';
 
 /** Handles a job: the job is deleted if it resolves, and has failed if it throws, unless that is a NotFinishedError. */
 export type Processor<T = any, R = any> = (job: Job<T>) => Promise<R> | R;
+
+/** Processors by the names of jobs. A job with another name is buried. */
+export type Processors<T = any, R = any> = Record<string, Processor<T, R>>;
 
 /** Options of a worker. */
 export interface WorkerOptions {
@@ -20,6 +24,11 @@ export interface WorkerOptions {
    * is aborted. If the processor throws then, but no NotFinishedError, or does not end within ten seconds, the job has failed with a JobTimeoutError.
    */
   timeout?: number | ((job: Job) => number | undefined);
+  /**
+   * At most so many jobs of the queue start in any `duration`, which is 1,000, 60,000 or 3,600,000 milliseconds, whatever worker has them: it is set as the
+   * `rate` of the tube's policy, so the user of the worker needs the right to do so, and it stays. Until it is set, the worker takes no jobs.
+   */
+  limiter?: Limiter;
   /** False: the worker starts with run(). */
   autorun?: boolean;
   settings?: {
@@ -31,9 +40,10 @@ export interface WorkerOptions {
   };
 }
 
-const names: Names<WorkerOptions> = { connection: true, concurrency: true, timeout: true, autorun: true, settings: true };
+const names: Names<WorkerOptions> = { connection: true, concurrency: true, timeout: true, limiter: true, autorun: true, settings: true };
 
-interface Events<T, R> {
+/** What a worker emits. */
+export interface WorkerEvents<T, R> {
   active: [job: Job<T>];
   progress: [job: Job<T>, progress: Progress];
   completed: [job: Job<T>, result: R];
@@ -47,16 +57,14 @@ interface Events<T, R> {
 const reserveSeconds = 1;
 const errorPause = 200;
 const defaultTimeout = 30 * 60_000;
-/** After how many milliseconds without a connection a worker says so, if nobody listens to its errors; and how often it repeats a line. */
+/** After how many milliseconds without a connection a worker says so, if nobody listens to its errors. */
 const silence = 2_000;
-const repeatLine = 60_000;
 
 /**
  * Handles the jobs of a tube. On redstalk, one connection reserves jobs with leases, and another one keeps and settles
  * them; on beanstalkd, each of the handlers has a connection. Whatever a processor, a backoffStrategy or a listener throws, the worker goes on.
- * Errors are lines on stderr if nobody listens to `error`.
  */
-export class Worker<T = any, R = any> extends EventEmitter {
+export class Worker<T = any, R = any> extends Emitter<WorkerEvents<T, R>> {
   private readonly fetcher: Client;
   private readonly keeper: Client;
   private readonly concurrency: number;
@@ -71,16 +79,18 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private features: ReadonlySet<string> = new Set();
   private done?: Promise<void>;
   private wake = () => {};
-  private lastLine = '';
-  private lastLineAt = 0;
 
-  constructor(readonly name: string, private readonly processor: Processor<T, R>, private readonly options: WorkerOptions = {}) {
-    super({ captureRejections: true });
+  private readonly processorOf: (name: string) => Processor<T, R> | undefined;
+  private readonly rate?: string;
+
+  constructor(readonly name: string, processor: Processor<T, R> | Processors<T, R>, private readonly options: WorkerOptions = {}) {
+    super(`worker of ${name}`);
     word(name, 'queue');
     check(options, names, 'a worker');
     check(options.settings ?? {}, { backoffStrategy: true }, 'settings');
     this.concurrency = options.concurrency ?? 1;
-    if (typeof processor !== 'function') throw new TypeError('the processor of a worker must be a function');
+    this.processorOf = lookup(processor);
+    this.rate = options.limiter && rateOf(options.limiter);
     if (!Number.isInteger(this.concurrency) || this.concurrency < 1) throw new TypeError(`concurrency must be a positive whole number: ${options.concurrency}`);
     if (typeof options.timeout !== 'function') timeLimit(options.timeout);
     this.fetcher = new Client(options.connection);
@@ -103,8 +113,9 @@ export class Worker<T = any, R = any> extends EventEmitter {
     this.report('closed');
   }
 
-  override on<K extends keyof Events<T, R>>(event: K, listener: (...args: Events<T, R>[K]) => void): this {
-    return super.on(event, listener as (...args: unknown[]) => void);
+  /** The same as close(). */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   /** Waits until nothing is fetched or handled. A connection that is lost has no job that arrives, so it is not waited for. */
@@ -122,40 +133,11 @@ export class Worker<T = any, R = any> extends EventEmitter {
     await Promise.all([this.fetcher, this.keeper, ...this.slots].map(client => client.close()));
   }
 
-  /** Called with what the promise of an asynchronous listener rejects with. */
-  override [EventEmitter.captureRejectionSymbol](thrown: unknown, event: string): void {
-    this.listenerFailed(event, thrown);
-  }
-
-  private report<K extends keyof Events<T, R>>(event: K, ...args: Events<T, R>[K]): void {
-    // An error event that nobody listens to would end the process.
-    if (event === 'error' && !this.listenerCount('error')) return this.print(args[0] as Error);
-    try {
-      this.emit(event, ...args);
-    } catch (thrown) {
-      this.listenerFailed(event, thrown);
-    }
-  }
-
-  private listenerFailed(event: string, thrown: unknown): void {
-    const error = toError(thrown);
-    if (event === 'error') this.print(error);
-    else this.report('error', error);
-  }
-
-  /** Prints an error as one line, but the same again only after a while. */
-  private print(error: Error): void {
-    const line = `redstalk: worker of ${this.name}: ${messageOf(error).replace(/\s+/g, ' ')}`;
-    if (line === this.lastLine && Date.now() - this.lastLineAt < repeatLine) return;
-    this.lastLine = line;
-    this.lastLineAt = Date.now();
-    console.error(line);
-  }
-
   private async work(): Promise<void> {
     const features = await this.attempt(() => this.fetcher.capabilities());
     if (!features) return;
     this.features = features;
+    if (this.rate) await this.attempt(() => limit(this.fetcher, this.name, this.rate!));
     if (['lease', 'batch', 'info', 'reason'].every(name => features.has(name))) {
       await this.listen(this.fetcher);
       await this.fetchLeased();
@@ -173,7 +155,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
         return await call();
       } catch (error) {
         if (error instanceof ClosedError) return undefined;
-        this.report('error', toError(error));
+        this.reportError(error);
         await pause();
       } finally {
         clearTimeout(late);
@@ -240,7 +222,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
       if (this.closing) return void (await lease.giveBack());
       const job = toJob<T>(this.name, lease, progress => this.update(job, lease, progress));
       this.report('active', job);
-      const fault = (thrown: unknown) => this.report('error', toError(thrown));
+      const fault = (thrown: unknown) => this.reportError(thrown);
       let result: R;
       try {
         result = await this.process(job, lease);
@@ -255,7 +237,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
       if (!(await lease.done(result, fault))) return this.report('stalled', lease.job.id);
       this.report('completed', tried(job, lease, result), result);
     } catch (error) {
-      if (!(error instanceof ClosedError)) this.report('error', toError(error));
+      if (!(error instanceof ClosedError)) this.reportError(error);
     } finally {
       this.leases.delete(lease);
       lease.end();
@@ -272,8 +254,14 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private process(job: Job<T>, lease: Lease): Promise<R> {
     const { timeout } = this.options;
     const overtime = lease.overtime(timeLimit(typeof timeout === 'function' ? timeout(job) : timeout));
-    const processing = (async () => this.processor(job))().finally(() => lease.stopLimit());
+    const processing = (async () => this.processorFor(job)(job))().finally(() => lease.stopLimit());
     return Promise.race([processing, overtime.then(error => this.giveUp(lease, processing, error))]);
+  }
+
+  private processorFor({ name }: Job<T>): Processor<T, R> {
+    const processor = this.processorOf(name);
+    if (!processor) throw new UnrecoverableError(`no processor for this job: ${name}`);
+    return processor;
   }
 
   private giveUp(lease: Lease, processing: Promise<R>, error: Error): never {
@@ -283,9 +271,19 @@ export class Worker<T = any, R = any> extends EventEmitter {
     };
     this.stuck.add(lease);
     processing.then(ended, ended);
-    this.report('error', new Error(`the processor of job ${lease.job.id} of ${this.name} ignores that its time is over; it takes up a slot until it ends`));
+    this.reportError(new Error(`the processor of job ${lease.job.id} of ${this.name} ignores that its time is over; it takes up a slot until it ends`));
     throw error;
   }
+}
+
+/** The processor for the name of a job. */
+function lookup<T, R>(processor: Processor<T, R> | Processors<T, R>): (name: string) => Processor<T, R> | undefined {
+  if (typeof processor === 'function') return () => processor;
+  const processors = new Map(Object.entries(processor ?? {}));
+  if (!processors.size || [...processors.values()].some(one => typeof one !== 'function')) {
+    throw new TypeError('the processor of a worker must be a function, or an object of functions by the names of jobs');
+  }
+  return name => processors.get(name);
 }
 
 function pause(): Promise<void> {

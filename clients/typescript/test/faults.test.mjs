@@ -56,7 +56,7 @@ test('whatever a processor throws is the failure of its job', async t => {
   await good(queue, worker);
   const { entries } = await queue.client.listJobs('mail', 'buried');
   for (const { id } of entries) {
-    const { name } = JSON.parse((await queue.client.peek(String(id))).payload);
+    const { type: name } = JSON.parse((await queue.client.peek(String(id))).payload);
     const { reason } = await queue.client.statsJob(String(id));
     const want = thrown[name]?.[1] ?? 'no then';
     assert.ok(want instanceof RegExp ? want.test(reason) : reason === want, `${name}: ${reason}`);

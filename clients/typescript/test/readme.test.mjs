@@ -26,7 +26,8 @@ async function run(t, program, until) {
 }
 
 test('the quick start runs, and ends with SIGTERM', async t => {
-  assert.equal(programs.length, 3);
+  assert.equal(programs.length, 4);
+  assert.ok(programs[0].split('\n').filter(line => line).length < 12);
   assert.deepEqual(await run(t, programs[0], /\n/), ['welcome mail to ada@example.com\n', 0, null]);
 });
 
@@ -40,4 +41,8 @@ test('the program of batches and schedules runs', async t => {
   const [output, code] = await run(t, programs[2]);
   assert.equal(code, 0);
   assert.match(output, /^2\n(\d{4}-\d\d-\d\dT0[01]:30:00.000Z\n){3}$/);
+});
+
+test('the program of flows runs', async t => {
+  assert.deepEqual(await run(t, programs[3]), ['14\n', 0, null]);
 });

@@ -1,5 +1,5 @@
 // Only compiled: what must be accepted, and what must not.
-import { NotFinishedError, Queue, Worker, Client, type Job, type PutOptions } from 'redstalk';
+import { FlowProducer, NotFinishedError, Queue, QueueEvents, Worker, Client, type Job, type PutOptions } from 'redstalk';
 const q = new Queue<{ to: string }>('mail');
 void q.add('a', { to: 'x' }, { attempts: 3, backoff: { type: 'exponential', delay: 1 } });
 // @ts-expect-error wrong data
@@ -35,3 +35,23 @@ void new Client().touchLease('1', '2', { progress: '1/2' });
 void new Client().kick(1, { keepCheckpoint: true });
 // @ts-expect-error a progress is a value
 new Worker('mail', job => job.updateProgress());
+w.once('failed', (job, error) => void [job.data.to.length, error.message]).off('stalled', (jobId: string) => void jobId);
+// @ts-expect-error no such event
+w.once('complete', () => {});
+new Worker<{ to: string }>('mail', { welcome: async job => job.data.to, bye: () => {} }, { limiter: { max: 10, duration: 1000 } });
+// @ts-expect-error a processor is a function
+new Worker('mail', { welcome: 'x' });
+const events = new QueueEvents('mail');
+events.on('completed', ({ jobId, returnvalue }) => void [jobId.length, returnvalue]).on('progress', ({ data }) => void data);
+// @ts-expect-error no such event
+events.on('waiting', () => {});
+void q.getJob('7').then(async job => { const to: string | undefined = job?.data.to; await job?.waitUntilFinished(events, 1000); void to; });
+async function flow() {
+  await using flows = new FlowProducer();
+  await using queue = new Queue('mail');
+  const { job, children } = await flows.add({ name: 'a', queueName: 'q', children: [{ name: 'b', queueName: 'q', opts: { attempts: 3 } }] });
+  void [job.id, children?.[0]?.job.id, queue];
+  // @ts-expect-error its batches are its own
+  void flows.add({ name: 'a', queueName: 'q', opts: { batch: 'x' } });
+}
+void flow;
