@@ -43,7 +43,7 @@ final class App
         }
         $providers = array_map(fn ($name) => "Illuminate\\$name", [
             'Bus\BusServiceProvider', 'Cache\CacheServiceProvider', 'Database\DatabaseServiceProvider', 'Filesystem\FilesystemServiceProvider',
-            'Foundation\Providers\ConsoleSupportServiceProvider', 'Queue\QueueServiceProvider', 'Redis\RedisServiceProvider',
+            'Foundation\Providers\ConsoleSupportServiceProvider', 'Foundation\Providers\FoundationServiceProvider', 'Queue\QueueServiceProvider', 'Redis\RedisServiceProvider',
         ]);
         $database = ['driver' => 'sqlite', 'database' => ':memory:', 'prefix' => ''];
         foreach (
@@ -62,6 +62,9 @@ final class App
         file_put_contents("$directory/bootstrap/app.php", <<<'PHP'
             <?php
             $app = new Illuminate\Foundation\Application(dirname(__DIR__));
+            if (method_exists($app, 'dontMergeFrameworkConfiguration')) { // its files are not in every package
+                $app->dontMergeFrameworkConfiguration();
+            }
             $app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
             $app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
             return $app;
