@@ -6,6 +6,7 @@ namespace Redstalk\Tests\Laravel;
 
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
+use Illuminate\Queue\Console\WorkCommand;
 use Redstalk\Laravel\RedstalkQueue;
 use Redstalk\Laravel\RedstalkServiceProvider;
 use Redstalk\Tests\Server;
@@ -22,6 +23,9 @@ final class App
     {
         $directory = self::create(['driver' => 'redstalk', 'host' => $server->address(), 'queue' => 'default', 'retry_after' => 30] + $connection);
         $this->app = require "$directory/bootstrap/app.php";
+        if (method_exists(WorkCommand::class, 'flushState')) { // it listens to failures once in a process, for the first application
+            WorkCommand::flushState();
+        }
         $this->kernel = $this->app->make(Kernel::class);
         $this->kernel->bootstrap();
         restore_error_handler(); // of Laravel, so that PHPUnit sees warnings
