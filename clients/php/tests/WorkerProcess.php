@@ -50,6 +50,16 @@ final class WorkerProcess
         }
     }
 
+    /** Waits for a text in the log. */
+    public function awaitLog(string $text): void
+    {
+        for ($end = microtime(true) + 30; !str_contains($this->log(), $text); usleep(5000)) {
+            if (microtime(true) > $end) {
+                throw new \RuntimeException("not logged: \"$text\", but " . $this->log());
+            }
+        }
+    }
+
     /** @return list<string> */
     public function lines(): array
     {

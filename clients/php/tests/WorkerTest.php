@@ -261,9 +261,11 @@ final class WorkerTest extends TestCase
         }
         $client->put('t', 'later');
         self::assertSame('later', $client->reserve('t', 1)?->body, 'no worker is left in a reserve');
-        $worker = new WorkerProcess($server, '');
+        $worker = new WorkerProcess($server, 'say($job->body);');
+        $client->put('t', 'last');
+        $worker->await('last');
         $server->kill();
-        usleep(500_000);
+        usleep(500_000); // it tries to connect now
         self::assertLessThan(1.5, $worker->stop(), 'without a server');
         self::assertSame(0, $worker->status());
     }
@@ -449,12 +451,26 @@ final class WorkerTest extends TestCase
     {
         $server = Server::start();
         $worker = new WorkerProcess($server, '', php: '-d disable_functions=pcntl_alarm');
-        self::assertSame(128 + SIGTERM, $worker->stop() > 0 ? $worker->status() : 0);
-        self::assertStringContainsString('redstalk: PHP has no pcntl', $worker->log());
+        $worker->awaitLog('redstalk: PHP has no pcntl');
+        $worker->stop();
+        self::assertSame(128 + SIGTERM, $worker->status());
         $wrong = '->close(); $client = new Client("' . $server->address() . '", user: "nobody", secret: "wrong"';
         $worker = new WorkerProcess($server, '', 'stopWhenEmpty: true); $client' . $wrong . '); $worker = new Worker($client, "t"');
-        usleep(500_000);
+        $worker->awaitLog('redstalk: cannot take jobs: auth');
         self::assertLessThan(1, $worker->stop());
-        self::assertStringContainsString('redstalk: cannot take jobs: auth', $worker->log());
+        self::assertSame(0, $worker->status());
+    }
+
+    /** They are those of docs/clients.md. */
+    public function testDefaults(): void
+    {
+        $defaults = [];
+        foreach ((new \ReflectionMethod(Worker::class, '__construct'))->getParameters() as $parameter) {
+            $defaults[$parameter->getName()] = $parameter->isOptional() ? $parameter->getDefaultValue() : null;
+        }
+        self::assertEquals(
+            ['client' => null, 'tubes' => [], 'backoff' => null, 'timeout' => 1800, 'shutdownTimeout' => 25, 'maxJobs' => 0, 'maxTime' => 0, 'memory' => 0, 'stopWhenEmpty' => false, 'logger' => null],
+            $defaults,
+        );
     }
 }
