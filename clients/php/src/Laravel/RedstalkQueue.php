@@ -9,6 +9,7 @@ use Illuminate\Contracts\Queue\Queue as QueueContract;
 use Illuminate\Contracts\Queue\ShouldBeUnique;
 use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
 use Illuminate\Queue\Attributes\Delay;
+use Illuminate\Queue\Attributes\UniqueFor;
 use Illuminate\Queue\Jobs\InspectedJob;
 use Illuminate\Queue\Queue;
 use Illuminate\Support\Collection;
@@ -157,7 +158,7 @@ class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         $this->bulk = [];
         try {
             foreach ((array) $jobs as $job) {
-                $this->enqueue($job, $data, $queue, is_object($job) ? $this->delayOf($job) : null);
+                $this->enqueue($job, $data, $queue, is_object($job) ? $this->valueOf($job, Delay::class, 'delay') : null);
             }
             $jobs = $this->bulk;
         } finally {
@@ -283,11 +284,14 @@ class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         return $this->client->put($this->getQueue($queue), $payload, $options)->id;
     }
 
-    private function delayOf(object $job): mixed
+    /**
+     * Returns a property of a job, or what an attribute of its class says.
+     *
+     * @param class-string $attribute that Laravel has since 13
+     */
+    private function valueOf(object $job, string $attribute, string $property): mixed
     {
-        return method_exists($this, 'getAttributeValue') // since Laravel 13
-            ? $this->getAttributeValue($job, Delay::class, 'delay')
-            : $job->delay ?? null;
+        return method_exists($this, 'getAttributeValue') ? $this->getAttributeValue($job, $attribute, $property) : $job->$property ?? null;
     }
 
     private function options(mixed $job, int $delay): PutOptions
@@ -319,7 +323,7 @@ class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     /** Puts a job unless one with its unique id exists that is younger than uniqueFor. */
     private function putUnique(ShouldBeUnique $job, string $payload, string $queue, PutOptions $options): Receipt
     {
-        $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $job->uniqueFor ?? 0;
+        $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $this->valueOf($job, UniqueFor::class, 'uniqueFor') ?? 0;
         for ($key = self::key($job);; $key .= "~$receipt->id") {
             $word = preg_match('/^[!-~]{1,128}$/D', $key) ? $key : hash('sha256', $key);
             $receipt = $this->client->put($queue, $payload, $options->with(key: $word));

@@ -161,6 +161,11 @@ class UniqueFor extends Unique
     public int $uniqueFor = 3;
 }
 
+#[\Illuminate\Queue\Attributes\UniqueFor(2)]
+class UniqueForAttribute extends Unique
+{
+}
+
 class UntilProcessing extends Plain implements ShouldBeUniqueUntilProcessing
 {
 }

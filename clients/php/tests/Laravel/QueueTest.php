@@ -27,6 +27,7 @@ use Redstalk\Tests\Laravel\Jobs\Plain;
 use Redstalk\Tests\Laravel\Jobs\Unique;
 use Redstalk\Tests\Laravel\Jobs\UniqueByCache;
 use Redstalk\Tests\Laravel\Jobs\UniqueFor;
+use Redstalk\Tests\Laravel\Jobs\UniqueForAttribute;
 use Redstalk\Tests\Laravel\Jobs\UniqueMember;
 use Redstalk\Tests\Laravel\Jobs\UniqueMemberOnServer;
 use Redstalk\Tests\Laravel\Jobs\Unit;
@@ -279,6 +280,12 @@ final class QueueTest extends TestCase
         $second = $queue->push(new UniqueFor(str_repeat('long ü ', 30)));
         self::assertNotSame($id, $second, 'uniqueFor is over');
         self::assertSame($second, $queue->push(new UniqueFor(str_repeat('long ü ', 30))));
+        if (class_exists(\Illuminate\Queue\Attributes\UniqueFor::class)) { // since Laravel 13
+            $id = $queue->push(new UniqueForAttribute('e'));
+            self::assertSame($id, $queue->push(new UniqueForAttribute('e')));
+            usleep(2_100_000);
+            self::assertNotSame($id, $queue->push(new UniqueForAttribute('e')));
+        }
     }
 
     /** @return iterable<string, array{string, class-string<UniqueMember>}> */
