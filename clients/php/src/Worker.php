@@ -114,7 +114,7 @@ final class Worker
     public function run(): void
     {
         $client = clone $this->client;
-        $settler = new Settler($this->backoff, $this->logger);
+        $settler = new Settler($client, $this->backoff, $this->logger);
         $this->watch = new Watch($client, $settler, $this->timeout, $this->shutdownTimeout);
         $end = Watch::now() + ($this->maxTime ?: INF);
         $this->watch->start();

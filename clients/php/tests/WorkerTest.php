@@ -264,10 +264,24 @@ final class WorkerTest extends TestCase
         $worker = new WorkerProcess($server, 'say($job->body);');
         $client->put('t', 'last');
         $worker->await('last');
+        for ($end = microtime(true) + 10; self::stats($client) > 0 && microtime(true) < $end; usleep(10_000));
         $server->kill();
         usleep(500_000); // it tries to connect now
         self::assertLessThan(1.5, $worker->stop(), 'without a server');
         self::assertSame(0, $worker->status());
+    }
+
+    /** A job that cannot be finished holds the worker up only for the time that handlers have. */
+    public function testStopsWhileItSettles(): void
+    {
+        $client = new Client(($server = Server::start('embedded'))->address());
+        $client->put('t', 'x');
+        $worker = new WorkerProcess($server, 'say("begins"); while (!$job->isStopping()) { usleep(1000); }', 'shutdownTimeout: 2');
+        $worker->await('begins');
+        $server->kill();
+        self::assertEqualsWithDelta(2.5, $worker->stop(), 2);
+        self::assertSame(0, $worker->status());
+        self::assertStringContainsString('cannot settle job 1', $worker->log());
     }
 
     public function testStopsAfterTheHandler(): void

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Redstalk\Internal;
 
 use Psr\Log\LoggerInterface;
+use Redstalk\Client;
 use Redstalk\Exception;
 use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\RedstalkException;
@@ -28,7 +29,7 @@ final class Settler
     private const PAUSE = 500_000;
 
     /** @param ?\Closure(int): (int|float|null) $backoff */
-    public function __construct(private readonly ?\Closure $backoff, private readonly LoggerInterface $logger)
+    public function __construct(private readonly Client $client, private readonly ?\Closure $backoff, private readonly LoggerInterface $logger)
     {
     }
 
@@ -127,7 +128,7 @@ final class Settler
     {
         while (true) {
             try {
-                $do();
+                $this->client->withoutWaiting($do); // so that a stop ends the attempts
 
                 return;
             } catch (RedstalkException $e) {
