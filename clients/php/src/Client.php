@@ -7,6 +7,7 @@ namespace Redstalk;
 use Psr\Log\LoggerInterface;
 use Psr\Log\NullLogger;
 use Redstalk\Exception\DeadlineSoonException;
+use Redstalk\Exception\InvalidArgumentException;
 use Redstalk\Exception\RedstalkException;
 use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Internal\Command;
@@ -30,7 +31,7 @@ final class Client
     private const GROUP_JOBS = 1000;
     private const GROUP_BYTES = 256 << 10;
 
-    private readonly Pool $pool;
+    private Pool $pool;
 
     /**
      * @param string $addresses HOST[:PORT], tls://HOST:PORT or unix:PATH, or several of them with commas, of which all must serve the same jobs
@@ -56,6 +57,12 @@ final class Client
         $this->pool = new Pool($dialer, $timeout, $logger);
     }
 
+    /** A clone has connections of its own. */
+    public function __clone()
+    {
+        $this->pool = clone $this->pool;
+    }
+
     /**
      * Puts a job into a tube.
      *
@@ -65,6 +72,25 @@ final class Client
     public function put(string $tube, string $body, PutOptions $options = new PutOptions()): Receipt
     {
         return self::receipt($this->exec(self::putCommand($tube, $body, $options)));
+    }
+
+    /**
+     * Puts a job with a type and data as JSON, which workers of all languages handle by its type.
+     *
+     * @param mixed $data anything that JSON can have
+     * @throws RedstalkException as put, and InvalidArgument if there is no type or the data is no JSON
+     */
+    public function putTyped(string $tube, string $type, mixed $data = null, PutOptions $options = new PutOptions()): Receipt
+    {
+        if ($type === '') {
+            throw new InvalidArgumentException('a type is empty');
+        }
+        $body = Text::json(['type' => $type, 'data' => $data]);
+        $withType = $options->with(meta: $options->meta + ['content-type' => 'application/json']);
+
+        return self::receipt($this->exec(
+            fn (Connection $c) => self::putCommand($tube, $body, isset($c->capabilities['meta']) ? $withType : $options)($c),
+        ));
     }
 
     /**
@@ -120,7 +146,7 @@ final class Client
         $reply = $this->exec(function (Connection $c) use ($weights, $limit, $end, &$used) {
             $used = $c;
             $c->watch($weights);
-            $left = (int) max(ceil($end - hrtime(true) / 1e9), 0);
+            $left = $this->pool->interrupted ? 0 : (int) max(ceil($end - hrtime(true) / 1e9), 0);
             $line = match (true) {
                 isset($c->capabilities['info']) => "reserve-batch $limit $left lease info",
                 isset($c->capabilities['lease']) => "reserve-lease $left",
@@ -128,7 +154,7 @@ final class Client
             };
 
             return new Command($line, repeat: true, changes: false, wait: $left);
-        })->expect('reserve', 'RESERVED', 'LEASED', 'RESERVED_BATCH', 'TIMED_OUT');
+        }, true)->expect('reserve', 'RESERVED', 'LEASED', 'RESERVED_BATCH', 'TIMED_OUT');
 
         return array_map(fn ($job) => new Job(
             $this,
@@ -240,6 +266,27 @@ final class Client
         return array_keys($this->pool->connection()->capabilities);
     }
 
+    /** Ends a reserve that waits, from a signal handler: it returns at once. Later ones do not wait. */
+    public function interrupt(): void
+    {
+        $this->pool->interrupt();
+    }
+
+    /**
+     * @internal Does something without waiting for a connection longer than one attempt.
+     *
+     * @param \Closure(): void $do
+     */
+    public function withoutWaiting(\Closure $do): void
+    {
+        [$timeout, $this->pool->timeout] = [$this->pool->timeout, 0];
+        try {
+            $do();
+        } finally {
+            $this->pool->timeout = $timeout;
+        }
+    }
+
     /** Closes all connections. With beanstalkd, reserved jobs go back. The next call connects again. */
     public function close(): void
     {
@@ -250,10 +297,11 @@ final class Client
      * @internal Sends a command and returns its reply.
      *
      * @param Command|\Closure(Connection): Command $command or what makes it for a connection
+     * @param bool $reserve whether interrupt() ends the wait for a connection
      */
-    public function exec(Command|\Closure $command): Reply
+    public function exec(Command|\Closure $command, bool $reserve = false): Reply
     {
-        $result = $this->pool->exchange([$command])[0];
+        $result = $this->pool->exchange([$command], $reserve)[0];
 
         return $result instanceof Reply ? $result : throw $result;
     }

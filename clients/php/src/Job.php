@@ -63,7 +63,7 @@ final class Job
      */
     public function finish(mixed $result = null): void
     {
-        if ($result === null || !$this->isFinished(is_string($result) ? $result : self::json($result))) {
+        if ($result === null || !$this->isFinished(is_string($result) ? $result : Text::json($result))) {
             $this->delete();
         }
     }
@@ -90,7 +90,7 @@ final class Job
      */
     public function checkpoint(mixed $value): void
     {
-        $text = $value === null ? '' : self::json($value);
+        $text = $value === null ? '' : Text::json($value);
         $this->send('checkpoint', ' ' . strlen($text), needs: 'checkpoint', body: $text)->expect('checkpoint', 'SAVED');
         $this->saved = $text;
     }
@@ -140,10 +140,14 @@ final class Job
         $this->settle('bury', ' ' . $this->stats()->priority, 'BURIED', $this->reason($reason));
     }
 
-    /** Makes the job ready again at once, since it is not finished. With redstalk that is no failure, and the delivery does not count. */
-    public function giveBack(): void
+    /**
+     * Makes the job ready again, since it is not finished. With redstalk that is no failure, and the delivery does not count.
+     *
+     * @param int $delay seconds
+     */
+    public function giveBack(int $delay = 0): void
     {
-        $this->settle('release', sprintf(' %d 0', $this->stats()->priority), 'RELEASED', ' failure:no');
+        $this->settle('release', sprintf(' %d %d', $this->stats()->priority, max($delay, 0)), 'RELEASED', ' failure:no');
     }
 
     /** Returns what the server knew about the job when it delivered it, or when it was first asked. */
@@ -162,13 +166,6 @@ final class Job
     private function reason(string $text): string
     {
         return $text === '' ? '' : ' reason:' . Text::quote(Text::reason($text));
-    }
-
-    private static function json(mixed $value): string
-    {
-        $text = json_encode($value, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
-
-        return $text === false ? throw new InvalidArgumentException('the value is no JSON: ' . json_last_error_msg()) : $text;
     }
 
     /** Returns the checkpoint that came with the job, or asks for it if it is too long for that. It can be missing only if the job has gone. */

@@ -23,6 +23,8 @@ final class JobStats
     public readonly int $failures;
     public readonly ?string $key;
     public readonly ?string $group;
+    /** The batch of which it is a member. */
+    public readonly ?string $batch;
     /** The waits of the server, such as 10s,1m. */
     public readonly ?string $retry;
     /** @var array<string, string> headers of the put */
@@ -54,6 +56,7 @@ final class JobStats
         $this->failures = $all['failures'] ?? ($all['releases'] ?? 0) + ($all['timeouts'] ?? 0);
         $this->key = self::text($all['key'] ?? '');
         $this->group = self::text($all['group'] ?? '');
+        $this->batch = self::text($all['batch'] ?? '');
         $this->retry = self::text($all['retry'] ?? '');
         $this->meta = $all['meta'] ?? [];
         $this->trace = self::text($all['trace'] ?? '');

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Client;
 use Redstalk\Exception\BatchSealedException;
@@ -27,6 +28,7 @@ final class BatchesTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testBatch(string $engine): void
     {
         $server = Server::start($engine);
@@ -69,6 +71,7 @@ final class BatchesTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testSchedules(string $engine): void
     {
         $server = Server::start($engine);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Client;
 use Redstalk\Exception\InvalidArgumentException;
@@ -26,6 +27,7 @@ final class CheckpointsTest extends TestCase
     }
 
     /** @dataProvider saving */
+    #[DataProvider('saving')]
     public function testCheckpoints(string $engine): void
     {
         $server = Server::start($engine);
@@ -60,6 +62,7 @@ final class CheckpointsTest extends TestCase
     }
 
     /** @dataProvider saving */
+    #[DataProvider('saving')]
     public function testOnlyThePresentLeaseSaves(string $engine): void
     {
         $server = Server::start($engine);
@@ -76,6 +79,7 @@ final class CheckpointsTest extends TestCase
     }
 
     /** @dataProvider saving */
+    #[DataProvider('saving')]
     public function testWorkerKilled(string $engine): void
     {
         $server = Server::start($engine);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Client;
 use Redstalk\Exception\DuplicateException;
@@ -71,6 +72,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testLifeOfAJob(string $engine): void
     {
         $server = Server::start($engine);
@@ -106,6 +108,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testDelayAndPause(string $engine): void
     {
         $server = Server::start($engine);
@@ -127,6 +130,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testErrors(string $engine): void
     {
         $server = Server::start($engine);
@@ -143,6 +147,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testPutMany(string $engine): void
     {
         $server = Server::start($engine);
@@ -169,6 +174,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testKeysRetriesAndDeadLetters(string $engine): void
     {
         $server = Server::start($engine);
@@ -212,6 +218,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testLeasesOutliveConnections(string $engine): void
     {
         $server = Server::start($engine);
@@ -230,6 +237,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testInspector(string $engine): void
     {
         $server = Server::start($engine);
@@ -269,6 +277,7 @@ final class ClientTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testWeights(string $engine): void
     {
         $server = Server::start($engine);

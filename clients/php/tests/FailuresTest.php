@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Psr\Log\AbstractLogger;
 use Redstalk\Client;
@@ -60,6 +61,7 @@ final class FailuresTest extends TestCase
      *
      * @dataProvider forks
      */
+    #[DataProvider('forks')]
     public function testFork(string $engine): void
     {
         $server = Server::start($engine);

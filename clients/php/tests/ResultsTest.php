@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Client;
 use Redstalk\End;
@@ -29,6 +30,7 @@ final class ResultsTest extends TestCase
     }
 
     /** @dataProvider keeping */
+    #[DataProvider('keeping')]
     public function testResults(string $engine): void
     {
         $server = Server::start($engine);
@@ -111,6 +113,7 @@ final class ResultsTest extends TestCase
      *
      * @dataProvider lasting
      */
+    #[DataProvider('lasting')]
     public function testServerKilled(string $engine): void
     {
         $server = Server::start($engine);

@@ -32,6 +32,14 @@ final class Connection
 
     private int $timeout = 0;
 
+    /** Whether a reserve waits at the server. */
+    private bool $waiting = false;
+
+    private bool $interrupted = false;
+
+    /** How often signal handlers run while a reserve waits, in microseconds, if none has cut the wait short. */
+    private const SLICE = 250_000;
+
     private readonly int $process;
 
     /** @var list<resource> streams with TLS of a parent process: to close one would end the connection of the parent */
@@ -76,6 +84,9 @@ final class Connection
         try {
             $this->write($out);
             $this->setTimeout($wait);
+            if ($wait > 0) {
+                $this->await($wait);
+            }
             foreach ($commands as $i => $command) {
                 if (isset($uses[$i])) {
                     $this->used = $this->acceptUse(Reply::read($this), $uses[$i]);
@@ -89,13 +100,40 @@ final class Connection
             $e->replies = $replies;
             throw $e;
         } finally {
-            if (count($replies) < count($commands) || isset($e)) {
+            if (count($replies) < count($commands) || isset($e) || $this->interrupted) {
                 $this->close();
             }
             $this->busy = false;
         }
 
         return $replies;
+    }
+
+    /** Waits until there is something to read. PHP runs signal handlers only between such waits, not while it reads. */
+    private function await(int $wait): void
+    {
+        $this->waiting = true;
+        try {
+            $none = null;
+            for ($end = hrtime(true) / 1e9 + $wait + $this->replyTimeout; hrtime(true) / 1e9 < $end;) {
+                $read = [$this->stream];
+                if (@stream_select($read, $none, $none, 0, self::SLICE) > 0) {
+                    return;
+                }
+            }
+            throw $this->lost('does not answer');
+        } finally {
+            $this->waiting = false;
+        }
+    }
+
+    /** Makes the server end a reserve that waits, from a signal handler: it replies at once, with a job or without. */
+    public function interrupt(): void
+    {
+        if ($this->waiting) {
+            $this->interrupted = true;
+            @stream_socket_shutdown($this->stream, STREAM_SHUT_WR);
+        }
     }
 
     /**

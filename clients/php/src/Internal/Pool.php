@@ -27,20 +27,30 @@ final class Pool
     /** @var list<Connection> */
     private array $connections = [];
 
+    /** Whether reserves wait no more. */
+    public bool $interrupted = false;
+
     /** @param float $timeout how many seconds to wait for a connection */
     public function __construct(
         private readonly Dialer $dialer,
-        private readonly float $timeout,
+        public float $timeout,
         private readonly LoggerInterface $logger,
     ) {
+    }
+
+    public function __clone()
+    {
+        $this->connections = [];
+        $this->interrupted = false;
     }
 
     /**
      * Returns a connection that can be used. It waits for one until a time, which it sets if it is null.
      *
+     * @param bool $reserve whether interrupt() ends the wait
      * @throws RedstalkException Unavailable, Unauthorized
      */
-    public function connection(?float &$until = null): Connection
+    public function connection(?float &$until = null, bool $reserve = false): Connection
     {
         foreach ($this->connections as $connection) {
             if ($connection->usable()) {
@@ -53,11 +63,20 @@ final class Pool
             try {
                 return $this->connections[] = $this->dialer->dial();
             } catch (ConnectionLost $e) {
-                if (self::now() >= $until) {
+                if (self::now() >= $until || $reserve && $this->interrupted) {
                     throw new UnavailableException($e->getMessage(), previous: $e);
                 }
                 $this->pause($failures);
             }
+        }
+    }
+
+    /** Ends a reserve that waits, and makes later ones not wait. For signal handlers. */
+    public function interrupt(): void
+    {
+        $this->interrupted = true;
+        foreach ($this->connections as $connection) {
+            $connection->interrupt();
         }
     }
 
@@ -73,16 +92,17 @@ final class Pool
      * Sends commands over one connection at a time, without waiting for each reply. Each has a result, with the same index.
      *
      * @param array<int, Command|\Closure(Connection): Command> $commands or what makes them for a connection
+     * @param bool $reserve whether interrupt() ends the wait for a connection
      * @return array<int, Reply|RedstalkException>
      */
-    public function exchange(array $commands): array
+    public function exchange(array $commands, bool $reserve = false): array
     {
         $results = [];
         $until = null;
         for ($lost = 0; $commands !== []; $this->pause($lost)) {
             $failed = false;
             try {
-                $new = $this->try($this->connection($until), $commands, $lost >= self::REPEATS, $failed);
+                $new = $this->try($this->connection($until, $reserve), $commands, $lost >= self::REPEATS, $failed);
             } catch (RedstalkException $e) {
                 $new = array_fill_keys(array_keys($commands), $e);
             }

@@ -55,6 +55,18 @@ final class Text
         return implode('', $valid[0]);
     }
 
+    /**
+     * Returns a value as JSON.
+     *
+     * @throws InvalidArgumentException
+     */
+    public static function json(mixed $value): string
+    {
+        $text = json_encode($value, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
+
+        return $text === false ? throw new InvalidArgumentException('the value is no JSON: ' . json_last_error_msg()) : $text;
+    }
+
     /** Returns seconds as a DURATION, in whole milliseconds. */
     public static function duration(float $seconds): string
     {

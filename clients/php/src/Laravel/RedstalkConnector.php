@@ -13,7 +13,7 @@ use Redstalk\OnExpire;
 use Redstalk\PutOptions;
 
 /** Makes the queue of a connection in config/queue.php. */
-final class RedstalkConnector implements ConnectorInterface
+class RedstalkConnector implements ConnectorInterface
 {
     private const KEYS = [
         'driver', 'host', 'user', 'secret', 'tls', 'name', 'timeout', 'queue', 'retry_after', 'block_for', 'after_commit', 'on_expire', 'repeat_for', 'keep',

@@ -11,13 +11,13 @@ use Redstalk\Exception\NotFoundException;
 use Redstalk\Job as ReservedJob;
 
 /** A job that a worker has popped. */
-final class RedstalkJob extends Job implements JobContract
+class RedstalkJob extends Job implements JobContract
 {
     private string $reason = '';
 
     private bool $replaced = false;
 
-    public function __construct(Container $container, private readonly ReservedJob $job, string $connectionName, string $queue)
+    public function __construct(Container $container, protected readonly ReservedJob $job, string $connectionName, string $queue)
     {
         $this->container = $container;
         $this->connectionName = $connectionName;

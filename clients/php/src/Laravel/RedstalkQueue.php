@@ -8,7 +8,11 @@ use Illuminate\Contracts\Queue\ClearableQueue;
 use Illuminate\Contracts\Queue\Queue as QueueContract;
 use Illuminate\Contracts\Queue\ShouldBeUnique;
 use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
+use Illuminate\Queue\Attributes\Delay;
+use Illuminate\Queue\Attributes\UniqueFor;
+use Illuminate\Queue\Jobs\InspectedJob;
 use Illuminate\Queue\Queue;
+use Illuminate\Support\Collection;
 use Redstalk\Client;
 use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\RedstalkException;
@@ -20,7 +24,7 @@ use Redstalk\Receipt;
 use Redstalk\TubeStats;
 
 /** A connection of the driver "redstalk". A queue is a tube. */
-final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
+class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
 {
     /** @var list<array{string, string, PutOptions}>|null the jobs of a bulk() under way */
     private ?array $bulk = null;
@@ -36,14 +40,14 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
      * @param ?float $keep for how many seconds the records of ended jobs are kept; null leaves it to the policy of the tube
      */
     public function __construct(
-        private readonly Client $client,
-        private readonly string $default = 'default',
-        private readonly int $retryAfter = PutOptions::DEFAULT_TTR,
-        private readonly int $blockFor = 0,
+        protected readonly Client $client,
+        protected readonly string $default = 'default',
+        protected readonly int $retryAfter = PutOptions::DEFAULT_TTR,
+        protected readonly int $blockFor = 0,
         bool $dispatchAfterCommit = false,
-        private readonly ?OnExpire $onExpire = null,
-        private readonly int $repeatFor = 0,
-        private readonly ?float $keep = null,
+        protected readonly ?OnExpire $onExpire = null,
+        protected readonly int $repeatFor = 0,
+        protected readonly ?float $keep = null,
     ) {
         $this->dispatchAfterCommit = $dispatchAfterCommit;
     }
@@ -51,9 +55,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     /** Returns how many jobs are ready, delayed or reserved. */
     public function size($queue = null): int
     {
-        $stats = $this->stats($queue);
-
-        return $stats === null ? 0 : $stats->ready + $stats->delayed + $stats->reserved;
+        return self::all($this->stats($queue));
     }
 
     public function pendingSize($queue = null): int
@@ -69,6 +71,57 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     public function reservedSize($queue = null): int
     {
         return $this->stats($queue)->reserved ?? 0;
+    }
+
+    public function totalSize(): int
+    {
+        return $this->total(self::all(...));
+    }
+
+    public function totalPendingSize(): int
+    {
+        return $this->total(fn ($stats) => $stats->ready ?? 0);
+    }
+
+    public function totalDelayedSize(): int
+    {
+        return $this->total(fn ($stats) => $stats->delayed ?? 0);
+    }
+
+    public function totalReservedSize(): int
+    {
+        return $this->total(fn ($stats) => $stats->reserved ?? 0);
+    }
+
+    /** @return Collection<int, InspectedJob> which Laravel has since 13; so for the other lists */
+    public function pendingJobs($queue = null): Collection
+    {
+        return $this->jobs($this->getQueue($queue), 'ready');
+    }
+
+    public function delayedJobs($queue = null): Collection
+    {
+        return $this->jobs($this->getQueue($queue), 'delayed');
+    }
+
+    public function reservedJobs($queue = null): Collection
+    {
+        return $this->jobs($this->getQueue($queue), 'reserved');
+    }
+
+    public function allPendingJobs(): Collection
+    {
+        return $this->allJobs('ready');
+    }
+
+    public function allDelayedJobs(): Collection
+    {
+        return $this->allJobs('delayed');
+    }
+
+    public function allReservedJobs(): Collection
+    {
+        return $this->allJobs('reserved');
     }
 
     /** Returns the Unix time when the oldest ready job was pushed. Without a policy of the tube, that of the next job. */
@@ -105,7 +158,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         $this->bulk = [];
         try {
             foreach ((array) $jobs as $job) {
-                $this->enqueue($job, $data, $queue, $job->delay ?? null);
+                $this->enqueue($job, $data, $queue, is_object($job) ? $this->valueOf($job, Delay::class, 'delay') : null);
             }
             $jobs = $this->bulk;
         } finally {
@@ -134,9 +187,17 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         return $this->inspector()->flush($this->getQueue($queue));
     }
 
-    public function getQueue(?string $queue): string
+    /**
+     * Returns the name of a queue, or of the one to which Laravel forwards it.
+     *
+     * @param \UnitEnum|string|null $queue
+     */
+    public function getQueue($queue): string
     {
-        return $queue ?: $this->default;
+        $name = $queue instanceof \UnitEnum ? $queue->value ?? $queue->name : $queue;
+        $name = (string) ($name ?: $this->default);
+
+        return method_exists($this, 'resolveQueue') ? $this->resolveQueue($name) : $name; // since Laravel 13
     }
 
     public function getClient(): Client
@@ -149,20 +210,55 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         return new Inspector($this->client);
     }
 
-    private function stats(?string $queue): ?TubeStats
+    private static function all(?TubeStats $stats): int
+    {
+        return $stats === null ? 0 : $stats->ready + $stats->delayed + $stats->reserved;
+    }
+
+    /** @param \Closure(?TubeStats): int $size */
+    private function total(\Closure $size): int
+    {
+        return array_sum(array_map(fn ($tube) => $size($this->statsOf($tube)), $this->inspector()->tubes()));
+    }
+
+    private function allJobs(string $state): Collection
+    {
+        return (new Collection($this->inspector()->tubes()))->flatMap(fn ($tube) => $this->jobs($tube, $state));
+    }
+
+    private function jobs(string $tube, string $state): Collection
+    {
+        $jobs = [];
+        foreach ($this->inspector()->jobs($tube, $state) as $stats) {
+            if ($job = $this->inspector()->peek($stats->id)) {
+                $jobs[] = is_array(json_decode($job->body, true))
+                    ? InspectedJob::fromPayload($job->body, $stats->deliveries, $tube)
+                    : new InspectedJob(null, $tube, null, $stats->deliveries); // of pushRaw
+            }
+        }
+
+        return new Collection($jobs);
+    }
+
+    private function stats(mixed $queue): ?TubeStats
+    {
+        return $this->statsOf($this->getQueue($queue));
+    }
+
+    private function statsOf(string $tube): ?TubeStats
     {
         try {
-            return $this->inspector()->tube($this->getQueue($queue));
+            return $this->inspector()->tube($tube);
         } catch (NotFoundException) {
             return null; // it is empty
         }
     }
 
-    private function enqueue(mixed $job, mixed $data, ?string $queue, mixed $delay): mixed
+    private function enqueue(mixed $job, mixed $data, mixed $queue, mixed $delay): mixed
     {
         return $this->enqueueUsing(
             $job,
-            $this->createPayload($job, $this->getQueue($queue), $data),
+            $this->createPayload($job, $this->getQueue($queue), $data, $delay), // which Laravel 8 to 11 ignore
             $queue,
             $delay,
             fn ($payload, $queue) => $this->put($job, $payload, $queue, $delay),
@@ -170,7 +266,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     }
 
     /** Puts a job, or adds it to the bulk. Returns its id if it is known. */
-    private function put(mixed $job, string $payload, ?string $queue, mixed $delay): ?int
+    private function put(mixed $job, string $payload, mixed $queue, mixed $delay): ?int
     {
         $options = $this->options($job, $delay === null ? 0 : $this->secondsUntil($delay));
         if ($this->hasKey($job)) {
@@ -186,6 +282,16 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         }
 
         return $this->client->put($this->getQueue($queue), $payload, $options)->id;
+    }
+
+    /**
+     * Returns a property of a job, or what an attribute of its class says.
+     *
+     * @param class-string $attribute that Laravel has since 13
+     */
+    private function valueOf(object $job, string $attribute, string $property): mixed
+    {
+        return method_exists($this, 'getAttributeValue') ? $this->getAttributeValue($job, $attribute, $property) : $job->$property ?? null;
     }
 
     private function options(mixed $job, int $delay): PutOptions
@@ -217,7 +323,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     /** Puts a job unless one with its unique id exists that is younger than uniqueFor. */
     private function putUnique(ShouldBeUnique $job, string $payload, string $queue, PutOptions $options): Receipt
     {
-        $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $job->uniqueFor ?? 0;
+        $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $this->valueOf($job, UniqueFor::class, 'uniqueFor') ?? 0;
         for ($key = self::key($job);; $key .= "~$receipt->id") {
             $word = preg_match('/^[!-~]{1,128}$/D', $key) ? $key : hash('sha256', $key);
             $receipt = $this->client->put($queue, $payload, $options->with(key: $word));

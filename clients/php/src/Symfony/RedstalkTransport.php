@@ -15,38 +15,53 @@ use Redstalk\OnDuplicate;
 use Redstalk\OnExpire;
 use Redstalk\PutOptions;
 use Symfony\Component\Messenger\Envelope;
+use Symfony\Component\Messenger\Exception\InvalidArgumentException;
 use Symfony\Component\Messenger\Exception\LogicException;
 use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
 use Symfony\Component\Messenger\Exception\TransportException;
 use Symfony\Component\Messenger\Stamp\DelayStamp;
+use Symfony\Component\Messenger\Stamp\ErrorDetailsStamp;
 use Symfony\Component\Messenger\Stamp\RedeliveryStamp;
+use Symfony\Component\Messenger\Stamp\SentForRetryStamp;
 use Symfony\Component\Messenger\Stamp\SentToFailureTransportStamp;
 use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
 use Symfony\Component\Messenger\Transport\Receiver\ListableReceiverInterface;
 use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
 use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
+use Symfony\Component\Messenger\Transport\SetupableTransportInterface;
 use Symfony\Component\Messenger\Transport\TransportInterface;
 
 /** A tube. Bodies are those of Symfony's own transport for beanstalkd, so that its messages can be received. */
-final class RedstalkTransport implements TransportInterface, ListableReceiverInterface, MessageCountAwareInterface, KeepaliveReceiver
+class RedstalkTransport implements
+    TransportInterface,
+    ListableReceiverInterface,
+    MessageCountAwareInterface,
+    SetupableTransportInterface,
+    KeepaliveReceiver,
+    CloseableTransport
 {
-    private readonly Inspector $inspector;
+    protected readonly Inspector $inspector;
 
     /**
      * @param int $timeout how many seconds get() waits for a message
      * @param int $ttr seconds until a message whose worker has ended is delivered again
      * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
      * @param ?float $keep for how many seconds the records of ended messages are kept; null leaves it to the policy of the tube
+     * @param bool $buryOnReject messages that have failed for good are buried, not deleted
      */
     public function __construct(
-        private readonly Client $client,
-        private readonly SerializerInterface $serializer,
-        private readonly string $tube = 'default',
-        private readonly int $timeout = 0,
-        private readonly int $ttr = 90,
-        private readonly int $repeatFor = 0,
-        private readonly ?float $keep = null,
+        protected readonly Client $client,
+        protected readonly SerializerInterface $serializer,
+        protected readonly string $tube = 'default',
+        protected readonly int $timeout = 0,
+        protected readonly int $ttr = 90,
+        protected readonly int $repeatFor = 0,
+        protected readonly ?float $keep = null,
+        protected readonly bool $buryOnReject = false,
     ) {
+        if ($buryOnReject && !class_exists(SentForRetryStamp::class)) {
+            throw new InvalidArgumentException('The option bury_on_reject needs Symfony 7.3.'); // which says what was sent for a retry
+        }
         $this->inspector = new Inspector($client);
     }
 
@@ -64,11 +79,20 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
         return $envelope->with(new TransportMessageIdStamp((string) $id));
     }
 
-    public function get(): iterable
+    /**
+     * Each message is reserved when the worker comes to it, so that none waits in a worker.
+     *
+     * @param int $fetchSize the most messages, --fetch-size since Symfony 8.1
+     */
+    public function get(int $fetchSize = 1): iterable
     {
-        $job = $this->try(fn () => $this->client->reserve($this->tube, $this->timeout));
-
-        return $job === null ? [] : [$this->envelope($job)];
+        for ($i = 0; $i < $fetchSize; $i++) {
+            $job = $this->try(fn () => $this->client->reserve($this->tube, $i === 0 ? $this->timeout : 0));
+            if ($job === null) {
+                return;
+            }
+            yield $this->received($job);
+        }
     }
 
     public function ack(Envelope $envelope): void
@@ -78,7 +102,24 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     public function reject(Envelope $envelope): void
     {
-        $this->delete($envelope);
+        if (!$this->buryOnReject || $envelope->last(SentForRetryStamp::class)?->isSent) {
+            $this->delete($envelope);
+
+            return;
+        }
+        $error = $envelope->last(ErrorDetailsStamp::class);
+        $this->finish(fn () => $this->job($envelope)->bury($error === null ? '' : $error->getExceptionClass() . ': ' . $error->getExceptionMessage()));
+    }
+
+    /** A tube needs no setup: this only looks whether a server is there. */
+    public function setup(): void
+    {
+        $this->try(fn () => $this->client->capabilities());
+    }
+
+    public function close(): void
+    {
+        $this->client->close();
     }
 
     /**
@@ -177,22 +218,39 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
         }
     }
 
-    private function envelope(Job $job): Envelope
+    /** Returns the message of a job, or as Symfony 8.1 has it, an envelope that says why it cannot be decoded; before, such a message is deleted. */
+    private function received(Job $job): Envelope
     {
         try {
-            $message = json_decode($job->body, true);
-            if (!is_array($message) || !isset($message['body'])) {
-                throw new MessageDecodingFailedException("The body of job $job->id is not that of a message.");
-            }
-            $envelope = $this->serializer->decode($message);
-            if (isset($message['options'])) {
-                $envelope = $envelope->with(new RedstalkStamp(self::unpack($message['options'])));
-            }
+            return $this->envelope($job);
         } catch (MessageDecodingFailedException $e) {
-            $this->try(fn () => $job->lease === '' ? null : $job->delete());
+            if (method_exists($e, 'wrap')) {
+                $message = json_decode($job->body, true);
+                $encoded = is_array($message) && isset($message['body']) ? $message : ['body' => $job->body];
+
+                return self::stamped($e::wrap($encoded + ['headers' => []], $e->getMessage(), $e->getCode(), $e), $job);
+            }
+            $this->try(fn () => $job->delete());
             throw $e;
         }
+    }
 
+    private function envelope(Job $job): Envelope
+    {
+        $message = json_decode($job->body, true);
+        if (!is_array($message) || !isset($message['body'])) {
+            throw new MessageDecodingFailedException("The body of job $job->id is not that of a message.");
+        }
+        $envelope = $this->serializer->decode($message);
+        if (isset($message['options'])) {
+            $envelope = $envelope->with(new RedstalkStamp(self::unpack($message['options'])));
+        }
+
+        return self::stamped($envelope, $job);
+    }
+
+    private static function stamped(Envelope $envelope, Job $job): Envelope
+    {
         return $envelope->with(new RedstalkReceivedStamp($job), new TransportMessageIdStamp((string) $job->id));
     }
 
@@ -203,8 +261,13 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     private function delete(Envelope $envelope): void
     {
+        $this->finish(fn () => $this->job($envelope)->delete());
+    }
+
+    private function finish(\Closure $do): void
+    {
         try {
-            $this->try(fn () => $this->job($envelope)->delete());
+            $this->try($do);
         } catch (TransportException $e) {
             if (!$e->getPrevious() instanceof NotFoundException) { // that one has a new owner, or is gone already
                 throw $e;

@@ -13,15 +13,16 @@ use Symfony\Component\Messenger\Transport\TransportFactoryInterface;
 use Symfony\Component\Messenger\Transport\TransportInterface;
 
 /** Makes transports of redstalk://USER:SECRET@HOST:PORT,HOST:PORT/TUBE?OPTION=VALUE, or redstalks:// with TLS. */
-final class RedstalkTransportFactory implements TransportFactoryInterface
+class RedstalkTransportFactory implements TransportFactoryInterface
 {
     /**
      * tube_name: instead of the path; timeout: seconds that get() waits for a message; ttr: seconds; repeat_for: seconds that the
      * server remembers puts, so that they can be repeated; keep: seconds that it keeps the records of ended messages; wait: seconds
-     * that a call waits for a connection; cafile, local_cert, local_pk, peer_name: of PHP's ssl context.
+     * that a call waits for a connection; bury_on_reject: bury what has failed for good; auto_setup: has no effect, since a tube needs no setup;
+     * cafile, local_cert, local_pk, peer_name: of PHP's ssl context.
      */
     private const OPTIONS = [
-        'tube_name' => '', 'timeout' => 0, 'ttr' => 90, 'repeat_for' => 0, 'keep' => null, 'wait' => 10,
+        'tube_name' => '', 'timeout' => 0, 'ttr' => 90, 'repeat_for' => 0, 'keep' => null, 'wait' => 10, 'bury_on_reject' => false, 'auto_setup' => true,
         'cafile' => '', 'local_cert' => '', 'local_pk' => '', 'peer_name' => '',
     ];
 
@@ -30,7 +31,7 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
     }
 
     /** @param array<string, mixed> $options of the configuration, which come before those of the DSN */
-    public function createTransport(string $dsn, array $options, SerializerInterface $serializer): TransportInterface
+    public function createTransport(#[\SensitiveParameter] string $dsn, array $options, SerializerInterface $serializer): TransportInterface
     {
         unset($options['transport_name']);
         if (!preg_match('~^redstalk(s?)://(?:([^:@/]*)(?::([^@/]*))?@)?([^/?@]+)(?:/([^?]*))?(?:\?(.*))?$~D', $dsn, $part)) {
@@ -61,10 +62,11 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
             (int) $options['ttr'],
             (int) $options['repeat_for'],
             isset($options['keep']) ? (float) $options['keep'] : null,
+            filter_var($options['bury_on_reject'], FILTER_VALIDATE_BOOLEAN),
         );
     }
 
-    public function supports(string $dsn, array $options): bool
+    public function supports(#[\SensitiveParameter] string $dsn, array $options): bool
     {
         return str_starts_with($dsn, 'redstalk://') || str_starts_with($dsn, 'redstalks://');
     }

@@ -6,6 +6,7 @@ namespace Redstalk\Tests\Laravel;
 
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
+use Illuminate\Queue\Console\WorkCommand;
 use Redstalk\Laravel\RedstalkQueue;
 use Redstalk\Laravel\RedstalkServiceProvider;
 use Redstalk\Tests\Server;
@@ -22,6 +23,9 @@ final class App
     {
         $directory = self::create(['driver' => 'redstalk', 'host' => $server->address(), 'queue' => 'default', 'retry_after' => 30] + $connection);
         $this->app = require "$directory/bootstrap/app.php";
+        if (method_exists(WorkCommand::class, 'flushState')) { // it listens to failures once in a process, for the first application
+            WorkCommand::flushState();
+        }
         $this->kernel = $this->app->make(Kernel::class);
         $this->kernel->bootstrap();
         restore_error_handler(); // of Laravel, so that PHPUnit sees warnings
@@ -43,7 +47,7 @@ final class App
         }
         $providers = array_map(fn ($name) => "Illuminate\\$name", [
             'Bus\BusServiceProvider', 'Cache\CacheServiceProvider', 'Database\DatabaseServiceProvider', 'Filesystem\FilesystemServiceProvider',
-            'Foundation\Providers\ConsoleSupportServiceProvider', 'Queue\QueueServiceProvider', 'Redis\RedisServiceProvider',
+            'Foundation\Providers\ConsoleSupportServiceProvider', 'Foundation\Providers\FoundationServiceProvider', 'Queue\QueueServiceProvider', 'Redis\RedisServiceProvider',
         ]);
         $database = ['driver' => 'sqlite', 'database' => ':memory:', 'prefix' => ''];
         foreach (
@@ -62,6 +66,9 @@ final class App
         file_put_contents("$directory/bootstrap/app.php", <<<'PHP'
             <?php
             $app = new Illuminate\Foundation\Application(dirname(__DIR__));
+            if (method_exists($app, 'dontMergeFrameworkConfiguration')) { // its files are not in every package
+                $app->dontMergeFrameworkConfiguration();
+            }
             $app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
             $app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
             return $app;

@@ -12,6 +12,7 @@ use Illuminate\Contracts\Queue\ShouldBeUnique;
 use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
 use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Foundation\Bus\Dispatchable;
+use Illuminate\Queue\Attributes\Delay;
 use Illuminate\Queue\InteractsWithQueue;
 use Redstalk\Laravel\UniqueOnServer;
 
@@ -52,6 +53,22 @@ class Plain implements ShouldQueue
     {
         Log::$lines[] = "$this->name failed: {$e->getMessage()}";
     }
+}
+
+/** Names of queues. */
+enum Name: string
+{
+    case Mails = 'mails';
+}
+
+enum Unit
+{
+    case other;
+}
+
+#[Delay(60)]
+class Later extends Plain
+{
 }
 
 /** Has a checkpoint for each of its rows. */
@@ -142,6 +159,11 @@ class UniqueMemberOnServer extends UniqueMember
 class UniqueFor extends Unique
 {
     public int $uniqueFor = 3;
+}
+
+#[\Illuminate\Queue\Attributes\UniqueFor(2)]
+class UniqueForAttribute extends Unique
+{
 }
 
 class UntilProcessing extends Plain implements ShouldBeUniqueUntilProcessing

@@ -4,24 +4,33 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests\Laravel;
 
+use Illuminate\Queue\Attributes\Delay;
 use Illuminate\Queue\Events\JobQueued;
+use Illuminate\Queue\Jobs\InspectedJob;
+use Illuminate\Queue\QueueRoutes;
 use Illuminate\Queue\WorkerOptions;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Redstalk\Exception\InvalidArgumentException;
 use Redstalk\Exception\UnsupportedException;
 use Redstalk\Inspector;
 use Redstalk\Laravel\RedstalkConnector;
+use Redstalk\Laravel\RedstalkQueue;
 use Redstalk\Tests\Laravel\Jobs\Failing;
 use Redstalk\Tests\Laravel\Jobs\Group;
 use Redstalk\Tests\Laravel\Jobs\Import;
+use Redstalk\Tests\Laravel\Jobs\Later;
 use Redstalk\Tests\Laravel\Jobs\Log;
 use Redstalk\Tests\Laravel\Jobs\Member;
+use Redstalk\Tests\Laravel\Jobs\Name;
 use Redstalk\Tests\Laravel\Jobs\Plain;
 use Redstalk\Tests\Laravel\Jobs\Unique;
 use Redstalk\Tests\Laravel\Jobs\UniqueByCache;
 use Redstalk\Tests\Laravel\Jobs\UniqueFor;
+use Redstalk\Tests\Laravel\Jobs\UniqueForAttribute;
 use Redstalk\Tests\Laravel\Jobs\UniqueMember;
 use Redstalk\Tests\Laravel\Jobs\UniqueMemberOnServer;
+use Redstalk\Tests\Laravel\Jobs\Unit;
 use Redstalk\Tests\Laravel\Jobs\Until;
 use Redstalk\Tests\Laravel\Jobs\UntilProcessing;
 use Redstalk\Tests\Server;
@@ -64,6 +73,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testDelayAndSizes(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -93,6 +103,7 @@ final class QueueTest extends TestCase
      *
      * @dataProvider everyServer
      */
+    #[DataProvider('everyServer')]
     public function testJobsOfTheBeanstalkdDriver(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -108,6 +119,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testBatchOfLaravel(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -120,6 +132,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testRetriesAndFailedJobs(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -160,6 +173,7 @@ final class QueueTest extends TestCase
      *
      * @dataProvider everySaving
      */
+    #[DataProvider('everySaving')]
     public function testNotFinishedWhenTheWorkerStops(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -205,6 +219,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testUnique(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -265,6 +280,12 @@ final class QueueTest extends TestCase
         $second = $queue->push(new UniqueFor(str_repeat('long ü ', 30)));
         self::assertNotSame($id, $second, 'uniqueFor is over');
         self::assertSame($second, $queue->push(new UniqueFor(str_repeat('long ü ', 30))));
+        if (class_exists(\Illuminate\Queue\Attributes\UniqueFor::class)) { // since Laravel 13
+            $id = $queue->push(new UniqueForAttribute('e'));
+            self::assertSame($id, $queue->push(new UniqueForAttribute('e')));
+            usleep(2_100_000);
+            self::assertNotSame($id, $queue->push(new UniqueForAttribute('e')));
+        }
     }
 
     /** @return iterable<string, array{string, class-string<UniqueMember>}> */
@@ -281,6 +302,7 @@ final class QueueTest extends TestCase
      * @param class-string<UniqueMember> $class
      * @dataProvider uniqueMembers
      */
+    #[DataProvider('uniqueMembers')]
     public function testUniqueInBatchesAndChains(string $engine, string $class): void
     {
         $app = new App($server = Server::start($engine));
@@ -356,6 +378,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyEngine */
+    #[DataProvider('everyEngine')]
     public function testWithoutOverlapping(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -372,6 +395,7 @@ final class QueueTest extends TestCase
     }
 
     /** @dataProvider everyServer */
+    #[DataProvider('everyServer')]
     public function testBulk(string $engine): void
     {
         $app = new App($server = Server::start($engine));
@@ -398,6 +422,77 @@ final class QueueTest extends TestCase
         $app->queue()->later(1, new Plain('soon'));
         self::assertNull($app->queue()->pop('default', 1), 'only the first queue is waited for');
         self::assertSame(1, $app->queue()->pop()?->attempts());
+    }
+
+    public function testNamesOfQueues(): void
+    {
+        $app = new App($server = Server::start());
+        $queue = $app->queue();
+        $queue->push(new Plain('a'), '', Name::Mails);
+        $queue->later(60, new Plain('b'), '', Name::Mails);
+        $queue->pushRaw('{}', Unit::other);
+        $queue->bulk([new Plain('c'), new \stdClass(), 'App\Name'], '', Name::Mails);
+        self::assertSame([5, 5, 1], [$queue->size(Name::Mails), $queue->size('mails'), $queue->size('other')]);
+        self::assertSame('mails', $queue->pop(Name::Mails)->getQueue());
+        self::assertSame([3, 1, 1], [$queue->pendingSize(Name::Mails), $queue->delayedSize(Name::Mails), $queue->reservedSize(Name::Mails)]);
+        self::assertSame([6, 4, 1, 1], [$queue->totalSize(), $queue->totalPendingSize(), $queue->totalDelayedSize(), $queue->totalReservedSize()]);
+        self::assertSame(4, $queue->clear(Name::Mails));
+        if (method_exists(QueueRoutes::class, 'forward')) { // since Laravel 13
+            $app->app['queue.routes']->forward('old', 'new');
+            $queue->push(new Plain('d'), '', 'old');
+            self::assertSame(1, $queue->inspector()->tube('new')->ready);
+        }
+    }
+
+    public function testDelaysOfJobs(): void
+    {
+        $app = new App($server = Server::start());
+        $queue = $app->queue();
+        $queue->bulk([(new Plain())->delay(60), new Plain(), new Later()]);
+        $queue->later(now()->addMinute(), new Plain());
+        $payload = json_decode($queue->inspector()->peekDelayed('default')->body, true);
+        if (array_key_exists('delay', $payload)) { // since Laravel 12
+            self::assertSame(60, $payload['delay']);
+        }
+        self::assertSame(class_exists(Delay::class) ? [1, 3] : [2, 2], [$queue->pendingSize(), $queue->delayedSize()]);
+    }
+
+    public function testLists(): void
+    {
+        if (!class_exists(InspectedJob::class)) {
+            $this->expectNotToPerformAssertions(); // since Laravel 13
+
+            return;
+        }
+        $queue = (new App($server = Server::start()))->queue();
+        $queue->push(new Plain('reserved'));
+        $queue->pop();
+        $queue->push(new Plain('ready'));
+        $queue->pushRaw('no JSON');
+        $queue->later(60, new Plain('delayed'));
+        $queue->push(new Plain('other'), '', 'other');
+        $names = fn ($jobs) => $jobs->map(fn ($job) => [$job->queue, $job->name, $job->attempts])->all();
+        self::assertSame([['default', Plain::class, 0], ['default', null, 0]], $names($queue->pendingJobs()));
+        self::assertSame([['default', Plain::class, 0]], $names($queue->delayedJobs()));
+        self::assertSame([['default', Plain::class, 1]], $names($queue->reservedJobs()));
+        self::assertCount(3, $queue->allPendingJobs());
+        self::assertCount(1, $queue->allDelayedJobs());
+        self::assertCount(1, $queue->allReservedJobs());
+        self::assertNotNull($queue->pendingJobs()[0]->createdAt);
+    }
+
+    public function testExtension(): void
+    {
+        $app = new App($server = Server::start());
+        $app->app['queue']->addConnector('redstalk', fn () => new class extends RedstalkConnector {
+            public function connect(array $config): RedstalkQueue
+            {
+                return new class (parent::connect($config)->getClient(), 'mine') extends RedstalkQueue {
+                };
+            }
+        });
+        $app->queue()->push(new Plain());
+        self::assertSame(1, $app->queue()->inspector()->tube('mine')->ready);
     }
 
     public function testLostLease(): void

@@ -4,9 +4,10 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests\Symfony;
 
-use Symfony\Component\Messenger\Handler\MessageHandlerInterface;
+use Symfony\Component\Messenger\Attribute\AsMessageHandler;
 
-final class Handler implements MessageHandlerInterface
+#[AsMessageHandler]
+final class Handler
 {
     /** @var list<string> */
     private array $seen = [];
