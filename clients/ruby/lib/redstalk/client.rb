@@ -38,6 +38,9 @@ module Redstalk
       client&.close
     end
 
+    # Reports whether there is a connection now.
+    def connected? = @session.connected?
+
     # Reports whether jobs are reserved by leases, as of the last connection.
     def leases? = @session.leases?
 

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+module Redstalk
+  # Says what happens in a worker, also if texts of exceptions or the logger raise something themselves.
+  class Report
+    # Writes lines to the standard error; messages of the level info are left out.
+    class Lines
+      def info(_message) = nil
+
+      def warn(message) = line("WARN", message)
+
+      def error(message) = line("ERROR", message)
+
+      private
+
+      def line(level, message) = $stderr.write("#{Time.now.strftime("%F %T")} #{level} redstalk: #{message}\n")
+    end
+
+    # The logger is one as that of Ruby or Rails: it has info, warn and error.
+    def initialize(logger = nil)
+      @logger = logger || Lines.new
+    end
+
+    # Logs a message, with the backtrace of an exception.
+    def log(level, message, error = nil)
+      trace = error && self.class.backtrace(error)
+      @logger.public_send(level, trace ? "#{message}\n#{trace}" : message)
+    rescue Exception # rubocop:disable Lint/RescueException -- whatever the logger raises
+      nil
+    end
+
+    # Returns the text of an exception, or what its class is called if there is no text.
+    def self.text_of(error)
+      Text.utf8("#{error.message}")
+    rescue Exception # rubocop:disable Lint/RescueException -- whatever user code raises
+      "#{Module.instance_method(:name).bind_call(error.class)}, whose text cannot be read"
+    end
+
+    # Returns the class and the text of an exception.
+    def self.named(error)
+      text = text_of(error)
+      name = Module.instance_method(:name).bind_call(Kernel.instance_method(:class).bind_call(error)) || "an exception"
+      text.empty? || text == name ? name : "#{name}: #{text}"
+    end
+
+    def self.backtrace(error)
+      error.backtrace&.first(20)&.map { |line| "    #{line}" }&.join("\n")
+    rescue Exception # rubocop:disable Lint/RescueException -- whatever user code raises
+      nil
+    end
+  end
+  private_constant :Report
+end
