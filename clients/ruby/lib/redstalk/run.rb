@@ -89,32 +89,31 @@ module Redstalk
       end
     end
 
-    # Starts a thread. A handler that ends the thread gets another one; what else ends one ends the run.
-    def start_thread(again: false, &work)
+    # Starts a thread. What it raises ends the run.
+    def start_thread(&work)
       thread = Thread.new do
-        Thread.handle_interrupt(HandlerTimeout => :never) { guarded(again, &work) }
+        work.call
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        @fault ||= e
+        @signals << 0 unless @stopping
       end
       thread.report_on_exception = false
       @lock.synchronize { @threads << thread }
       thread
     end
 
-    def guarded(again, &work)
-      returned = false
-      work.call
-      returned = true
-    rescue Exception => e # rubocop:disable Lint/RescueException
-      returned = true
-      @fault ||= e
-      @signals << 0 unless @stopping
-    ensure
-      start_handler(&work) if again && !returned && Process.pid == @pid
-    end
-
+    # Starts a thread that handles jobs, and another one when a handler has ended it.
     def start_handler(&work)
-      start_thread(again: true) do
+      start_thread do
         Thread.current.priority = LOWER
-        work.call
+        ended = true
+        Thread.handle_interrupt(HandlerTimeout => :never, &work)
+        ended = false
+      rescue Exception # rubocop:disable Lint/RescueException
+        ended = false
+        raise
+      ensure
+        start_handler(&work) if ended && Process.pid == @pid
       end
     end
 

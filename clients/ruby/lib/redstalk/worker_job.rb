@@ -57,6 +57,9 @@ module Redstalk
     # The data of a job with a type; nil of others.
     def data = envelope["data"]
 
+    # How often the job was delivered, with this time.
+    def deliveries = info["deliveries"]
+
     def key = info["key"]
 
     # The headers of the put.
