@@ -33,14 +33,18 @@ module Redstalk
     def self.text_of(error)
       Text.utf8("#{error.message}")
     rescue Exception # rubocop:disable Lint/RescueException -- whatever user code raises
-      "#{Module.instance_method(:name).bind_call(error.class)}, whose text cannot be read"
+      "#{class_of(error)}, whose text cannot be read"
     end
 
     # Returns the class and the text of an exception.
     def self.named(error)
-      text = text_of(error)
-      name = Module.instance_method(:name).bind_call(Kernel.instance_method(:class).bind_call(error)) || "an exception"
-      text.empty? || text == name ? name : "#{name}: #{text}"
+      text, name = text_of(error), class_of(error)
+      text.empty? || text.start_with?(name) ? "#{name}#{text.delete_prefix(name)}" : "#{name}: #{text}"
+    end
+
+    # Returns the name of the class, also if the class says something else.
+    def self.class_of(error)
+      Module.instance_method(:name).bind_call(Kernel.instance_method(:class).bind_call(error)) || "an exception"
     end
 
     def self.backtrace(error)
