@@ -14,3 +14,6 @@ require_relative "redstalk/version"
 require_relative "redstalk/errors"
 require_relative "redstalk/client"
 require_relative "redstalk/worker"
+
+# For config.active_job.queue_adapter = :redstalk.
+ActiveSupport.on_load(:active_job) { require "active_job/queue_adapters/redstalk_adapter" } if defined?(ActiveSupport)
