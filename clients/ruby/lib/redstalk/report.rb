@@ -24,7 +24,7 @@ module Redstalk
     # Logs a message, with the backtrace of an exception.
     def log(level, message, error = nil)
       trace = error && self.class.backtrace(error)
-      @logger.public_send(level, trace ? "#{message}\n#{trace}" : message)
+      @logger.public_send(level, trace.to_s.empty? ? message : "#{message}\n#{trace}")
     rescue Exception # rubocop:disable Lint/RescueException -- whatever the logger raises
       nil
     end
@@ -47,8 +47,9 @@ module Redstalk
       Module.instance_method(:name).bind_call(Kernel.instance_method(:class).bind_call(error)) || "an exception"
     end
 
+    # Returns the lines of the backtrace that are not of this library.
     def self.backtrace(error)
-      error.backtrace&.first(20)&.map { |line| "    #{line}" }&.join("\n")
+      error.backtrace&.take_while { |line| !line.start_with?(__dir__) }&.first(20)&.map { |line| "    #{line}" }&.join("\n")
     rescue Exception # rubocop:disable Lint/RescueException -- whatever user code raises
       nil
     end
