@@ -211,8 +211,9 @@ module Redstalk
 
     private
 
+    # The class is no argument of pending_interrupt?, since that can crash Ruby 3.1.
     def discard_interrupt
-      Thread.handle_interrupt(HandlerTimeout => :immediate) { Thread.pass } if Thread.pending_interrupt?(HandlerTimeout)
+      Thread.handle_interrupt(HandlerTimeout => :immediate) { Thread.pass } if Thread.pending_interrupt?
     rescue HandlerTimeout
       nil
     end
