@@ -38,6 +38,7 @@ PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle 
 # And the other clients.
 PYTHON_TOOLS = python3 python3-mypy python3-pytest openssl
 TYPESCRIPT_TOOLS = nodejs npm openssl
+RUBY_TOOLS = ruby ruby-activejob ruby-minitest openssl
 
 .DEFAULT_GOAL := help
 
@@ -67,7 +68,7 @@ SHORT_PARTS = short-race short-plain short-clients
 .PHONY: $(SHORT_PARTS)
 test: deps ## run the tests that fit into minutes, installing what they need
 	@echo "All packages, with -race unless they have no goroutines, on the memory and the embedded engine, a real Redis and the real beanstalkd; and clients/go."
-	@echo "Not run: what takes longer (make test-long), the console (make test-console), other clients (make test-php test-python test-typescript)."
+	@echo "Not run: what takes longer (make test-long), the console (make test-console), other clients (make test-php test-python test-typescript test-ruby)."
 	$(MAKE) -j 3 $(SHORT_PARTS)
 
 # What has no goroutines cannot have a race. Without the race detector its tests take a third of the time.
@@ -92,7 +93,7 @@ LONG_RACE = $(RACE) -count=1 -timeout 30m
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
-LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-kubernetes
+LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes
 .PHONY: $(LONG_PARTS) bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS) # now, as apt runs only once at a time
@@ -162,6 +163,11 @@ test-typescript: build deps ## test clients/typescript on each engine and on bea
 test-runtimes: build deps ## run the built package of clients/typescript on Node, and on Bun and Deno from npm
 	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
 	cd clients/typescript && npm ci --no-audit --no-fund && timeout 400 node test/runtimes.mjs
+
+test-ruby: build deps ## test clients/ruby with Active Job on each engine and on beanstalkd, and build the gem
+	@sh tools/deps.sh $(RUBY_TOOLS)
+	cd clients/ruby && gem build redstalk.gemspec --output $(CURDIR)/bin/redstalk.gem
+	cd clients/ruby && ls test/*_test.rb | xargs -P 4 -n 1 timeout 300 ruby -w
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -vet=off -count=1 -v -ldflags='-s -w' ./server/httpapi/console

@@ -31,6 +31,7 @@ func TestVersion(t *testing.T) {
 		deploy + "kustomize/redis/kustomization.yaml": `newTag: (\S+)$`, deploy + "kustomize/embedded/kustomization.yaml": `newTag: (\S+)$`,
 		deploy + "helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
 		"clients/python/pyproject.toml":     `^version = "(\S+)"$`, "clients/typescript/package.json": `^  "version": "(\S+)",$`,
+		"clients/ruby/lib/redstalk/version.rb": `^  VERSION = "(\S+)"$`,
 	} {
 		if got := find(path, expression); got != version {
 			t.Errorf("the version in %s is %s, want %s", path, got, version)

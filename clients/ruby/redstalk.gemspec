@@ -1,0 +1,15 @@
+# frozen_string_literal: true
+
+require_relative "lib/redstalk/version"
+
+Gem::Specification.new do |gem|
+  gem.name = "redstalk"
+  gem.version = Redstalk::VERSION
+  gem.summary = "Client, workers and Active Job adapter for the work queue redstalk, and for beanstalkd"
+  gem.authors = ["The redstalk authors"]
+  gem.license = "MIT"
+  gem.required_ruby_version = ">= 3.1"
+  gem.files = Dir["lib/**/*.rb", "exe/*", "README.md", "LICENSE", "CHANGELOG.md"]
+  gem.bindir = "exe"
+  gem.executables = ["redstalk-worker"]
+end
