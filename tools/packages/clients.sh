@@ -13,7 +13,7 @@ VERSION=$1
 mkdir -p "$2"
 OUT=$(cd "$2" && pwd)
 shift 2
-[ $# != 0 ] || set -- python typescript php ruby
+[ $# != 0 ] || set -- $(ls clients | grep -vx go)
 HOME_PAGE=https://example.invalid/redstalk
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)}
