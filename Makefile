@@ -40,7 +40,7 @@ PYTHON_TOOLS = python3 python3-mypy openssl
 TYPESCRIPT_TOOLS = nodejs npm openssl
 
 # What their packages are built and installed with.
-PACKAGE_TOOLS = python3-mypy python3-venv python3-build python3-setuptools python3-wheel nodejs npm composer php-zip ruby
+PACKAGE_TOOLS = python3-mypy python3-venv python3-build python3-setuptools python3-wheel nodejs npm composer php-zip ruby bundler
 
 .DEFAULT_GOAL := help
 

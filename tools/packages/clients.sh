@@ -3,8 +3,9 @@
 # Composer, with their checksums in SHA256SUMS. The build is reproducible.
 #
 # A package is opened outside of this repository. So it gets the license, its part of CHANGELOG.md, and links to the pages
-# below HOME_PAGE, which tools/rename-module.sh changes. (A Go module is no file that is built: the go command takes it
-# from the repository, with the license, and pkg.go.dev follows its links there.)
+# below HOME_PAGE, which tools/rename-module.sh changes. So publish these files, not the directories. (A Go module is no file that
+# is built: the go command takes it from the repository at the tags clients/go/vVERSION and clients/go/otel/vVERSION, with the
+# license, and pkg.go.dev follows its links there.)
 #
 # clients.sh VERSION DIR [CLIENT...]    the packages of these clients, or of all, into the directory DIR
 set -eu

@@ -15,6 +15,7 @@ type client struct {
 	fetch    string // what comes from a registry, without which nothing is tried
 	build    string
 	prepare  string // makes the directory a project
+	today    string // runs the code in the README that installs from a clone; without, the code is commands
 	install  []string
 	language string // of the program in the README
 	program  string // its file
@@ -75,10 +76,9 @@ var clients = map[string]client{
 	},
 	"ruby": {
 		build:    buildScript + "ruby",
-		prepare:  "true",
+		today:    "echo '%s' >Gemfile; bundle install --local",
 		install:  []string{"gem install --local $BUILT/*.gem"},
-		language: "ruby", program: "mails.rb", marker: "require \"redstalk\"", run: "ruby mails.rb",
-		check: "true",
+		language: "ruby", program: "mails.rb", marker: "Worker.new(", run: "[ ! -e Gemfile ] || export RUBYOPT=-rbundler/setup; ruby -e '$stdout.sync = true; load \"mails.rb\"'",
 		place: "gems/redstalk-*", sources: "lib", pages: []string{"README.md", "CHANGELOG.md", "LICENSE", "../../specifications/redstalk-*.gemspec"},
 	},
 	"php": {
@@ -111,7 +111,7 @@ func TestClientPackages(t *testing.T) {
 			if err := w.command(t.Context(), "", c.fetch).Run(); err != nil {
 				t.Skipf("%s: %v", c.fetch, err)
 			}
-			w.try(t, c, "today", "$CLONE", strings.ReplaceAll(w.code(t, "$CLONE", "", "/path/of/the/clone"), "/path/of/the/clone", "$CLONE"))
+			w.try(t, c, "today", "$CLONE", w.today(t, c))
 			w.sh(t, "", c.build)
 			for i, install := range c.install {
 				project := fmt.Sprint("built", i)
@@ -121,6 +121,17 @@ func TestClientPackages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// today returns the commands that install a client from the clone, as the README says.
+func (w *workshop) today(t *testing.T, c client) string {
+	t.Helper()
+	const place = "/path/of/the/clone"
+	code := w.code(t, "$CLONE", "", place)
+	if c.today != "" {
+		code = fmt.Sprintf(c.today, code)
+	}
+	return strings.ReplaceAll(code, place, filepath.Join(w.root, "../clone"))
 }
 
 // block matches code, between fences or inline.
