@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds the packages of the clients: the sdist and the wheel for Python, the .tgz for npm, the gem, and the .tar for
+# Builds the packages of the clients: the sdist and the wheel for Python, the .tgz for npm, the gem, and the .zip for
 # Composer, with their checksums in SHA256SUMS. The build is reproducible.
 #
-# A package is opened outside of this repository. So it gets the license, its part of CHANGELOG.md, and links to the pages
-# below HOME_PAGE, which tools/rename-module.sh changes. So publish these files, not the directories. (A Go module is no file that
+# A package is opened outside of this repository, so it gets the license, its part of CHANGELOG.md, and links to the pages
+# below HOME_PAGE, which tools/rename-module.sh changes. Publish these files, not the directories. (A Go module is no file that
 # is built: the go command takes it from the repository at the tags clients/go/vVERSION and clients/go/otel/vVERSION, with the
 # license, and pkg.go.dev follows its links there.)
 #
