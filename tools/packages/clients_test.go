@@ -179,7 +179,7 @@ func (w *workshop) checkFiles(t *testing.T, c client, project string) {
 	for _, page := range c.pages {
 		file := w.find(t, place, page)
 		text := w.sh(t, "", "cat "+file)
-		if found := relative.FindString(text); found != "" || strings.Contains(text, "example.invalid") {
+		if found := relative.FindString(text); found != "" || strings.Contains(text, ".invalid/") {
 			t.Errorf("%s has the link %s", file, found)
 		}
 		if filepath.Base(page) != "LICENSE" && !strings.Contains(text, "https://"+home) {
