@@ -40,6 +40,9 @@ PYTHON_TOOLS = python3 python3-mypy python3-pytest openssl
 TYPESCRIPT_TOOLS = nodejs npm openssl
 RUBY_TOOLS = ruby ruby-activejob ruby-minitest openssl
 
+# What their packages are built and installed with.
+PACKAGE_TOOLS = python3-mypy python3-venv python3-build python3-setuptools python3-wheel nodejs npm composer php-zip ruby bundler
+
 .DEFAULT_GOAL := help
 
 .PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
@@ -144,6 +147,9 @@ long-clients:
 long-pairs: bin/redstalkd.test test-typescript
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS)
 	$(LONG_REDSTALKD) -test.run '^TestPairs$$'
+
+long-packages:
+	$(LONG) -run '^TestClientPackages$$' ./tools/packages
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
@@ -284,14 +290,17 @@ check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and the types on ot
 	$(GO) test ./tools/vulns -args -vulns
 	$(GO) run ./tools/typecheck darwin freebsd
 
-release: ## build .deb, .rpm, .tar.gz, SBOM and checksums for amd64 and arm64 into bin/release
+release: ## build .deb, .rpm, .tar.gz, SBOM and checksums for amd64 and arm64 into bin/release, and the packages of the clients into bin/release/clients
+	@sh tools/deps.sh $(PACKAGE_TOOLS)
 	sh tools/packages/build.sh $(VERSION) bin/release
+	sh tools/packages/clients.sh $(VERSION) bin/release/clients
 
-image: release ## build the container image redstalk:VERSION for this machine; CONTAINER=podman or buildah instead of docker
+image: ## build the container image redstalk:VERSION for this machine; CONTAINER=podman or buildah instead of docker
+	sh tools/packages/build.sh $(VERSION) bin/release
 	$(CONTAINER) build -f tools/deploy/Dockerfile --build-arg TARGETARCH=$$($(GO) env GOARCH) -t redstalk:$(VERSION) -t redstalk bin/release
 
 test-packages: ## build the packages twice and compare them; open the .rpm, check the SBOM; install the .deb in a minimal Debian, serve, upgrade, purge. Needs root
-	@sh tools/deps.sh mmdebstrap rpm npm python3-jsonschema
+	@sh tools/deps.sh mmdebstrap rpm python3-jsonschema $(PACKAGE_TOOLS)
 	sh tools/packages/test.sh $(VERSION)
 
 clean: ## remove the build output

@@ -32,6 +32,7 @@ func TestVersion(t *testing.T) {
 		deploy + "helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
 		"clients/python/pyproject.toml":     `^version = "(\S+)"$`, "clients/typescript/package.json": `^  "version": "(\S+)",$`,
 		"clients/ruby/lib/redstalk/version.rb": `^  VERSION = "(\S+)"$`,
+		"clients/go/otel/go.mod":               `^\tredstalk/clients/go v(\S+)$`,
 	} {
 		if got := find(path, expression); got != version {
 			t.Errorf("the version in %s is %s, want %s", path, got, version)
@@ -39,8 +40,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestRenameModule: after tools/rename-module.sh all packages are found under the new path, and
-// with -short not set also build.
+// TestRenameModule: after tools/rename-module.sh all packages are found under the new path, and with -short not set also
+// build; nothing of the clients names the home that does not exist.
 func TestRenameModule(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range tracked(t, "*") {
@@ -66,10 +67,15 @@ func TestRenameModule(t *testing.T) {
 		return string(out)
 	}
 	in("sh", "tools/rename-module.sh", "example.org/queues/redstalk")
-	for path := range strings.FieldsSeq(in("go", "list", "-deps", "-test", "./...")) {
-		if within(path, "redstalk") {
-			t.Errorf("%s still has the old path", path)
+	for _, module := range []string{".", "clients/go", "clients/go/otel"} {
+		for path := range strings.FieldsSeq(in("go", "list", "-C", module, "-deps", "-test", "./...")) {
+			if within(path, "redstalk") {
+				t.Errorf("%s still has the old path", path)
+			}
 		}
+	}
+	if left := in("sh", "-c", "grep -rE 'example\\.invalid|[^/]redstalk/clients/go' clients docs tools/packages || true"); left != "" {
+		t.Errorf("not renamed:\n%s", left)
 	}
 	if !testing.Short() {
 		in("go", "build", "./...")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the packages twice and compares them, looks into the .rpm and the bills of materials, installs
 # the .deb in a bare Debian made by mmdebstrap, serves from it, puts and reserves a job, upgrades, removes
-# and purges it. It needs root, mmdebstrap, rpm, npm, and python3-jsonschema.
+# and purges it. It needs root, mmdebstrap, rpm, python3-jsonschema, and the tools of clients.sh.
 #
 # test.sh VERSION
 set -eu
@@ -19,7 +19,10 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 
 sh tools/packages/build.sh "$VERSION" "$WORK/one" >/dev/null
 sh tools/packages/build.sh "$VERSION" "$WORK/two" >/dev/null
-cmp "$WORK/one/SHA256SUMS" "$WORK/two/SHA256SUMS" || fail "two builds differ"
+for build in one two; do sh tools/packages/clients.sh "$VERSION" "$WORK/$build/clients" >/dev/null; done
+for sums in SHA256SUMS clients/SHA256SUMS; do
+  cmp "$WORK/one/$sums" "$WORK/two/$sums" || fail "two builds differ"
+done
 echo "ok: two builds have the same bytes"
 sh tools/packages/build.sh "$NEXT" "$WORK/next" >/dev/null
 
