@@ -20,7 +20,7 @@ import (
 	"redstalk/tools/redistest"
 )
 
-// withClients reports whether what tools/clients.sh installs is there.
+// withClients reports whether what make test-clients installs is there.
 var withClients = flag.Bool("clients", false, "run the programs in testdata/clients, each with a client that others wrote")
 
 // clientsFolder has a folder for each client.
@@ -177,7 +177,7 @@ func runClient(t *testing.T, s *restartable, program []string) (said output, err
 	cmd.Stderr = said
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v; tools/clients.sh installs what is missing", err)
+		t.Fatalf("%v; make test-clients installs what is missing", err)
 	}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fmt.Fprintln(said, lines.Text())
