@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,11 +17,14 @@ import (
 
 var chroots = flag.String("chroots", "", "the `folder` where tools/chroots.sh has made Debian's suites, whose PHP frameworks are played")
 
-// frameworkPrograms use the queue drivers that the frameworks have themselves, and print a transcript.
+// frameworkPrograms use the queue drivers that PHP frameworks have themselves, and print a transcript.
 var frameworkPrograms = []string{"laravel/life.php", "symfony.php"}
 
-// frameworkExceptions are the differences that are allowed: in a part, on a server, these lines can be here.
-var frameworkExceptions = []struct{ server, part, lines, reason string }{
+// nodeClients are those that testdata/clients/node/calls.js knows.
+var nodeClients = []string{"fivebeans", "nodestalker", "beanstalkd", "node-beanstalk"}
+
+// alikeExceptions are the differences that are allowed: in a part, on a server, these lines can be here.
+var alikeExceptions = []struct{ server, part, lines, reason string }{
 	{"redis", "restart by force between get and ack\n", "restart\nack throws Symfony\\Component\\Messenger\\Exception\\TransportException Cannot delete job N: NOT_FOUND\nagain held\n", heldByTheDead},
 	{"redis", "restart by force, a worker with --tries=5 --sleep=0.2 runs a job\n", doneTwice, heldByTheDead},
 	{"redis", "restart by force, a worker with --sleep=0.2 runs a job\n", doneTwice, heldByTheDead},
@@ -50,31 +54,61 @@ func TestFrameworks(t *testing.T) {
 		for _, program := range frameworkPrograms {
 			t.Run(filepath.Base(root)+"/"+program, func(t *testing.T) {
 				t.Parallel()
-				repeatIfStalled(t, func() error { return playAlike(t, root, program) })
+				php := "/" + filepath.Join("tmp", filepath.Base(copyInto(t, root)), program)
+				repeatIfStalled(t, func() error { return playAlike(t, "chroot", root, "php", php) })
 			})
 		}
 	}
 }
 
-// playAlike plays a program of the suite at root on each server, all at the same time, and returns
-// an error if a transcript differs from beanstalkd's.
-func playAlike(t *testing.T, root, program string) error {
+// copyInto copies the programs into a temporary folder of the suite at root, and returns that.
+func copyInto(t *testing.T, root string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(filepath.Join(root, "tmp"), "redstalk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	if err := os.CopyFS(folder, os.DirFS(clientsFolder+"/php")); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestNodeClients does the same with clients in Node.
+func TestNodeClients(t *testing.T) {
+	if !*withClients {
+		t.Skip("wants -clients")
+	}
+	for _, client := range nodeClients {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			repeatIfStalled(t, func() error {
+				return playAlike(t, "node", "--no-deprecation", clientsFolder+"/node/calls.js", client)
+			})
+		})
+	}
+}
+
+// playAlike plays a program on each server, all at the same time, and returns an error if a transcript
+// differs from beanstalkd's.
+func playAlike(t *testing.T, program ...string) error {
 	t.Helper()
 	transcripts, lock := map[string]string{}, sync.Mutex{}
 	t.Run("plays", func(t *testing.T) {
-		play := func(name, durability string, server func(t *testing.T) func(string) *exec.Cmd) {
+		on := func(name, durability string, server func(t *testing.T) func(string) *exec.Cmd) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				transcript := playFramework(t, root, program, durability, server(t))
+				transcript := transcriptOf(t, server(t), append(slices.Clip(program), durability))
 				lock.Lock()
 				defer lock.Unlock()
 				transcripts[name] = transcript
 			})
 		}
 		for name, server := range durableServers {
-			play(name, "durable", server)
+			on(name, "durable", server)
 		}
-		play("memory", "volatile", func(*testing.T) func(string) *exec.Cmd {
+		on("memory", "volatile", func(*testing.T) func(string) *exec.Cmd {
 			return func(port string) *exec.Cmd { return command("-p", port, "--store", "memory:") }
 		})
 	})
@@ -98,21 +132,13 @@ func playAlike(t *testing.T, root, program string) error {
 	return differences
 }
 
-// playFramework returns the transcript of one program, which runs in the suite at root.
-func playFramework(t *testing.T, root, program, durability string, server func(port string) *exec.Cmd) string {
+// transcriptOf returns the transcript of a program on an empty server.
+func transcriptOf(t *testing.T, server func(port string) *exec.Cmd, program []string) string {
 	t.Helper()
-	folder, err := os.MkdirTemp(filepath.Join(root, "tmp"), "redstalk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := os.CopyFS(folder, os.DirFS(clientsFolder+"/php")); err != nil {
-		t.Fatal(err)
-	}
 	s := &restartable{command: server, port: child.FreePort()}
 	s.start(t)
 	defer func() { s.running.Cmd.Process.Kill() }()
-	said, err := runClient(t, s, []string{"chroot", root, "php", filepath.Join("/tmp", filepath.Base(folder), program), durability})
+	said, err := runClient(t, s, program)
 	if err != nil {
 		return fmt.Sprint(said, err, "\n")
 	}
@@ -141,7 +167,7 @@ func partAt(parts []string, i int) string {
 }
 
 func isException(t *testing.T, server, part string) bool {
-	for _, e := range frameworkExceptions {
+	for _, e := range alikeExceptions {
 		if e.server == server && e.part+e.lines == part {
 			t.Logf("%s differs in the part %s%s", server, e.part, e.reason)
 			return true
