@@ -209,7 +209,7 @@ test-clients: deps ## run third-party clients (PHP, Ruby, Node, Go, nc) on beans
 	cd testdata/clients/node && { npm ls >/dev/null 2>&1 || npm ci --no-audit --no-fund; }
 	CHROOTS=$(CHROOTS) sh tools/chroots.sh $(SUITES)
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
-	$(GO) test -count=1 -timeout 20m -run '^Test(Task)?Clients$$|^TestFrameworks$$' ./cmd/redstalkd -args -clients -chroots $(abspath $(CHROOTS))
+	$(GO) test -count=1 -timeout 20m -run '^Test(Task|Node)?Clients$$|^TestFrameworks$$' ./cmd/redstalkd -args -clients -chroots $(abspath $(CHROOTS))
 
 test-prometheus: build deps ## let a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
 	@sh tools/deps.sh prometheus curl

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a minimal Debian in $CHROOTS/SUITE for each SUITE, with the PHP frameworks, clients and
-# servers of its time, so that `make test-clients` can run old versions. What is there already is
+# Makes a minimal Debian in $CHROOTS/SUITE for each SUITE, with PHP frameworks, clients and servers
+# of its time, so that `make test-clients` can run old versions. What is there already is
 # kept, unless the list of packages has changed. It needs root, mmdebstrap and a minute or more.
 #
 # chroots.sh SUITE...
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 CHROOTS=${CHROOTS:-bin/chroots}
 PACKAGES=php-cli,php-mbstring,php-xml,php-sqlite3,php-redis,phpunit,php-pda-pheanstalk,php-laravel-framework
 PACKAGES=$PACKAGES,php-symfony-messenger,php-symfony-beanstalkd-messenger,php-symfony-redis-messenger
-PACKAGES=$PACKAGES,php-symfony-framework-bundle,php-symfony-yaml,php-symfony-cache,beanstalkd,redis-server
+PACKAGES=$PACKAGES,php-symfony-framework-bundle,php-symfony-yaml,php-symfony-cache,ruby,ruby-beaneater,beanstalkd,redis-server
 
 mkdir -p "$CHROOTS"
 for suite in "$@"; do

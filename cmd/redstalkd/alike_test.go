@@ -45,34 +45,48 @@ func TestFrameworks(t *testing.T) {
 	if *chroots == "" {
 		t.Skip("wants -chroots")
 	}
-	suites, err := filepath.Glob(*chroots + "/*/packages")
-	if err != nil || len(suites) == 0 {
-		t.Fatalf("no suites in %s; tools/chroots.sh makes them (%v)", *chroots, err)
-	}
-	for _, file := range suites {
-		root := filepath.Dir(file)
+	for suite, root := range suites(t) {
 		for _, program := range frameworkPrograms {
-			t.Run(filepath.Base(root)+"/"+program, func(t *testing.T) {
+			t.Run(suite+"/"+program, func(t *testing.T) {
 				t.Parallel()
-				php := "/" + filepath.Join("tmp", filepath.Base(copyInto(t, root)), program)
+				php := copyInto(t, root, "php/"+program)
 				repeatIfStalled(t, func() error { return playAlike(t, "chroot", root, "php", php) })
 			})
 		}
 	}
 }
 
-// copyInto copies the programs into a temporary folder of the suite at root, and returns that.
-func copyInto(t *testing.T, root string) string {
+// suites returns the roots of Debian's suites by their names.
+func suites(t *testing.T) map[string]string {
+	t.Helper()
+	if *chroots == "" {
+		return nil
+	}
+	lists, err := filepath.Glob(*chroots + "/*/packages")
+	if err != nil || len(lists) == 0 {
+		t.Fatalf("no suites in %s; tools/chroots.sh makes them (%v)", *chroots, err)
+	}
+	roots := make(map[string]string)
+	for _, list := range lists {
+		roots[filepath.Base(filepath.Dir(list))] = filepath.Dir(list)
+	}
+	return roots
+}
+
+// copyInto copies the programs into the suite at root, and returns where one of them is then, as seen from there.
+func copyInto(t *testing.T, root, program string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp(filepath.Join(root, "tmp"), "redstalk")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	if err := os.CopyFS(folder, os.DirFS(clientsFolder+"/php")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"php", "ruby"} {
+		if err := os.CopyFS(filepath.Join(folder, name), os.DirFS(filepath.Join(clientsFolder, name))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return folder
+	return filepath.Join("/tmp", filepath.Base(folder), program)
 }
 
 // TestNodeClients does the same with clients in Node.

@@ -50,13 +50,17 @@ func clientPrograms(t *testing.T) map[string][]string {
 	if err := compile.Program(golang, clientsFolder+"/go"); err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]string{
+	programs := map[string][]string{
 		"go-beanstalk": {golang},
 		"pheanstalk":   {"php", clientsFolder + "/php/life.php"},
 		"beaneater":    {"ruby", clientsFolder + "/ruby/life.rb"},
 		"jackd":        {"node", clientsFolder + "/node/life.js"},
 		"nc":           {"bash", clientsFolder + "/nc/life.bash"},
 	}
+	for suite, root := range suites(t) {
+		programs["beaneater-"+suite] = []string{"chroot", root, "ruby", copyInto(t, root, "ruby/life.rb")}
+	}
+	return programs
 }
 
 // TestClients runs the programs on the binary with each durable engine, and on
