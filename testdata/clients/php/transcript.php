@@ -57,7 +57,7 @@ function figure(string $command, string $key): string
 }
 
 /** Calls something until it returns what is true, for $seconds at most, and returns that. */
-function await(callable $get, float $seconds = 8)
+function await(callable $get, float $seconds = 30)
 {
     for ($end = microtime(true) + $seconds; !($got = $get()) && microtime(true) < $end;) {
         usleep(50000);

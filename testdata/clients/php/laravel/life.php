@@ -241,6 +241,12 @@ if ($durability !== 'durable') {
     exit(0);
 }
 
+function queueIsEmpty(): bool
+{
+    $page = ask('stats-tube default');
+    return $page === 'NOT_FOUND' || !preg_match('/^current-jobs-(ready|reserved|delayed): [^0]/m', $page);
+}
+
 /**
  * Restarts the server after a worker has begun its first job, and starts the worker again whenever it ends, as a
  * supervisor does, until $enough is true. How it ends is not printed: that depends on how soon it connects again.
@@ -256,9 +262,9 @@ function restartBeside(string $connection, string $options, callable $enough): v
             $worker = new Worker($options, $connection);
         }
         return $enough();
-    }, 12);
+    });
     $worker->signal(SIGTERM);
-    say('the worker ends with', $worker->end(8));
+    say('the worker ends with', $worker->end(30));
 }
 
 foreach (['politely', 'by force'] as $how) {
@@ -279,7 +285,7 @@ foreach (['--tries=5 --sleep=0.2', '--sleep=0.2'] as $options) {
         part("restart $how, a worker with $options runs a job", function () use ($options) {
             forget();
             queue()->push(new Works('running', 2));
-            restartBeside('plain', $options, fn () => false);
+            restartBeside('plain', $options, fn () => queueIsEmpty());
             say(seenLines(), 'logged', logged());
             for ($n = 1; $n <= 3 && !tries("take $n", fn () => say('left', take())); $n++);
         });
