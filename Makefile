@@ -43,6 +43,11 @@ RUBY_TOOLS = ruby ruby-activejob ruby-minitest openssl
 # What their packages are built and installed with.
 PACKAGE_TOOLS = python3-mypy python3-venv python3-build python3-setuptools python3-wheel nodejs npm composer php-zip ruby bundler
 
+# Clients that others wrote: what they run on, and those that Debian has. Old PHP frameworks are in old suites.
+CLIENT_TOOLS = php-cli php-pda-pheanstalk ruby ruby-beaneater netcat-openbsd bash nodejs npm
+SUITES = forky trixie bookworm
+CHROOTS ?= bin/chroots
+
 .DEFAULT_GOAL := help
 
 .PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
@@ -220,10 +225,12 @@ bench-floor: build deps ## measure the upper limit: compare with servers that on
 bench-cluster: deps ## measure the cost of an operation on each node of a Redis Cluster of 1, 2, 3 and 6 primaries, under GROWTH of load from one instance each
 	$(GO) test -count=1 -timeout 20m -v -run '^TestGrowth$$' ./cmd/redstalkd -args -growth $(GROWTH)
 
-test-clients: deps ## run third-party clients (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
-	@sh tools/clients.sh
+test-clients: deps ## run third-party clients (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines, and Laravel and Symfony of three Debian suites, in CHROOTS, on every engine. Needs root
+	@sh tools/deps.sh $(CLIENT_TOOLS) mmdebstrap
+	cd testdata/clients/node && { npm ls >/dev/null 2>&1 || npm ci --no-audit --no-fund; }
+	CHROOTS=$(CHROOTS) sh tools/chroots.sh $(SUITES)
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
-	$(GO) test -count=1 -timeout 20m -run '^Test(Task)?Clients$$' ./cmd/redstalkd -args -clients
+	$(GO) test -count=1 -timeout 20m -run '^Test(Task|Node)?Clients$$|^TestFrameworks$$' ./cmd/redstalkd -args -clients -chroots $(abspath $(CHROOTS))
 
 test-prometheus: build deps ## let a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
 	@sh tools/deps.sh prometheus curl

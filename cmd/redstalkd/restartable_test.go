@@ -33,12 +33,12 @@ func (s *restartable) start(t *testing.T) {
 	t.Fatalf("nobody listens on %s:\n%s", s.addr(), s.running.stderr)
 }
 
-// restart stops the server, politely the first time and after that by force.
+// restart stops the server, politely the first time, by force the second one, and so on.
 func (s *restartable) restart(t *testing.T) {
 	t.Helper()
 	s.restarts++
 	sig := syscall.SIGTERM
-	if s.restarts > 1 {
+	if s.restarts%2 == 0 {
 		sig = syscall.SIGKILL
 	}
 	s.running.signal(t, sig)

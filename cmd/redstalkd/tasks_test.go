@@ -105,7 +105,7 @@ func tryTasks(t *testing.T, after string, servers ...*taskServer) {
 	cmd.Stderr = said
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v; tools/clients.sh installs what is missing", err)
+		t.Fatalf("%v; make test-clients installs what is missing", err)
 	}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fmt.Fprintln(said, lines.Text())
