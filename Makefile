@@ -153,9 +153,6 @@ long-pairs: bin/redstalkd.test test-typescript
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS)
 	$(LONG_REDSTALKD) -test.run '^TestPairs$$'
 
-long-packages:
-	$(LONG) -run '^TestClientPackages$$' ./tools/packages
-
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
 	@sh tools/deps.sh $(PHP_TOOLS)
@@ -175,9 +172,8 @@ test-runtimes: build deps ## run the built package of clients/typescript on Node
 	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
 	cd clients/typescript && npm ci --no-audit --no-fund && timeout 400 node test/runtimes.mjs
 
-test-ruby: build deps ## test clients/ruby with Active Job on each engine and on beanstalkd, and build the gem
+test-ruby: build deps ## test clients/ruby with Active Job on each engine and on beanstalkd
 	@sh tools/deps.sh $(RUBY_TOOLS)
-	cd clients/ruby && gem build redstalk.gemspec --output $(CURDIR)/bin/redstalk.gem
 	cd clients/ruby && ls test/*_test.rb | xargs -P 4 -n 1 timeout 300 ruby -w
 
 # Chromium is large, so only those targets install it that need it.
@@ -306,8 +302,9 @@ image: ## build the container image redstalk:VERSION for this machine; CONTAINER
 	sh tools/packages/build.sh $(VERSION) bin/release
 	$(CONTAINER) build -f tools/deploy/Dockerfile --build-arg TARGETARCH=$$($(GO) env GOARCH) -t redstalk:$(VERSION) -t redstalk bin/release
 
-test-packages: ## build the packages twice and compare them; open the .rpm, check the SBOM; install the .deb in a minimal Debian, serve, upgrade, purge. Needs root
+test-packages: ## install the clients from their packages in empty projects; build the packages twice and compare them; open the .rpm, check the SBOM; install the .deb in a minimal Debian, serve, upgrade, purge. Needs root
 	@sh tools/deps.sh mmdebstrap rpm python3-jsonschema $(PACKAGE_TOOLS)
+	$(LONG) -run '^TestClientPackages$$' ./tools/packages
 	sh tools/packages/test.sh $(VERSION)
 
 clean: ## remove the build output
