@@ -2,7 +2,6 @@ package packages
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
