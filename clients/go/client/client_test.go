@@ -231,6 +231,9 @@ func TestInvalid(t *testing.T) {
 		_, err := c.Put(t.Context(), name, nil, opts...)
 		wantErr(t, err, client.ErrInvalid)
 	}
+	if _, err := c.Put(t.Context(), "a", nil, client.Key("a b")); !strings.Contains(err.Error(), "without spaces") {
+		t.Error(err)
+	}
 }
 
 // TestStatsOfMany: jobs that are fetched together have their own stats, also if these are equal.

@@ -69,7 +69,7 @@ func At(t time.Time) PutOption { return func(o *putOptions) { o.at, o.delay = t,
 func Key(key string) PutOption {
 	return func(o *putOptions) {
 		if o.key = true; key == "" || len(key) > 128 || !printable(key) {
-			o.err = invalid("key %q", key)
+			o.err = invalid("key %q: it must be printable ASCII without spaces, at most 128 bytes", key)
 		}
 		o.tag("key", key)
 	}
@@ -255,7 +255,7 @@ func checkTube(name string) error {
 		ok = inTube[name[i]]
 	}
 	if !ok {
-		return invalid("tube %q", name)
+		return invalid("tube %q: it must be letters, digits and +/;.$_()-, not begin with -, and have at most 200 bytes", name)
 	}
 	return nil
 }

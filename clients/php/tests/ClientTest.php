@@ -249,6 +249,7 @@ final class ClientTest extends TestCase
         self::assertEquals(['retry' => '10s,1m', 'group-rate' => '100/m,1000/h'], $inspector->policy('mails'));
         self::assertSame(['mails', 'sms*'], $inspector->policies());
         $inspector->setPolicy('sms*', []);
+        self::assertThrows(InvalidArgumentException::class, fn () => $inspector->setPolicy('mails', ['retry' => [10, 60]]));
         self::assertSame(['mails'], $inspector->policies());
 
         for ($i = 0; $i < 150; $i++) {

@@ -34,8 +34,10 @@ class Operations(Session):
 
     def encoded(self, body: bytes | str) -> bytes:
         """Return the body as it is sent."""
-        if not isinstance(body, str):
+        if isinstance(body, bytes | bytearray | memoryview):
             return body
+        if not isinstance(body, str):
+            raise TypeError(f"a body is str or bytes, not {type(body).__name__}")
         if self._encoding is None:
             raise TypeError("Unable to encode string with no encoding set")
         return body.encode(self._encoding)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from . import options, text
-from .errors import DuplicateError, Error, InvalidArgumentError, UnknownResponseError, UnsupportedError
+from .errors import BadFormatError, DuplicateError, Error, InvalidArgumentError, UnknownResponseError, UnsupportedError
 from .job import Job, JobId, JobOrID
 from .protocol import Reply
 
@@ -59,6 +59,8 @@ class Request(Generic[T]):
         """Return what the last reply means."""
         try:
             return self.read(reply)
+        except BadFormatError as error:
+            raise BadFormatError(f"{error} ({self.line.split()[0]})") from None
         except (ValueError, IndexError) as error:
             if isinstance(error, Error):
                 raise

@@ -24,14 +24,14 @@ _MAX_DELAY = 2**32 - 1  # seconds
 def tube(name: str) -> str:
     """Return the name, if a tube can have it."""
     if not _TUBE.fullmatch(name):
-        raise InvalidArgumentError(f"tube {name!r}")
+        raise InvalidArgumentError(f"tube {name!r}: it must be letters, digits and +/;.$_()-, not begin with -, and have at most 200 bytes")
     return name
 
 
 def word(what: str, value: str) -> str:
     """Return the value, if it is printable ASCII without spaces."""
     if not _WORD.fullmatch(value):
-        raise InvalidArgumentError(f"{what} {value!r}")
+        raise InvalidArgumentError(f"{what} {value!r}: it must be printable ASCII without spaces")
     return value
 
 

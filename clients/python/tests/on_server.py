@@ -150,7 +150,8 @@ class OnServer:
     def test_refusals(self: Any) -> None:
         c = self.tube_client()
         self.assertRaises(redstalk.JobTooBigError, c.put, "x" * 70000)
-        self.assertRaises(redstalk.InvalidArgumentError, c.use, "a b")
+        self.assertRaisesRegex(redstalk.InvalidArgumentError, "'a b': it must be ", c.use, "a b")
+        self.assertRaisesRegex(TypeError, "a body is str or bytes, not dict", c.put, {"to": "ada"})
         self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", tube="a\r\nb")
         self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", priority=-1)
         self.assertRaises(redstalk.NotFoundError, c.stats_tube, "no-such-tube")
@@ -382,5 +383,5 @@ class Extensions(OnServer):
         names = [one["name"] for one in c.list_schedules()]
         self.assertEqual([one for one in names if one.isdecimal()], [f"{n}" for n in range(100, 250)])
         self.assertRaises(redstalk.BadFormatError, c.set_schedule, "a", c.using(), "a", cron="* *")
-        self.assertRaises(redstalk.BadFormatError, c.preview_cron, "* *")
+        self.assertRaisesRegex(redstalk.BadFormatError, r"BAD_FORMAT \(preview-schedule\)", c.preview_cron, "* *")
         self.assertRaises(redstalk.InvalidArgumentError, c.set_schedule, "a b", c.using(), "a", every=1)

@@ -308,7 +308,8 @@ class Extensions < EveryServer
     assert_raises(Redstalk::NotFoundError) { @client.get_schedule(name) }
     @client.set_schedule(name, @tube, "a", delay: 1.5, cron: "30 2 * * 1-5", tz: "Europe/Berlin")
     assert_equal @client.preview_schedule(name, 3), @client.preview_cron("30 2 * * 1-5", 3, tz: "Europe/Berlin")
-    assert_raises(Redstalk::BadFormatError) { @client.preview_cron("* *") }
+    assert_equal "BAD_FORMAT (preview-schedule)", assert_raises(Redstalk::BadFormatError) { @client.preview_cron("* *") }.message
+    assert_includes assert_raises(ArgumentError) { @client.use("a b") }.message, "\"a b\": it must be "
   end
 
   # They are those of all clients: docs/clients.md#defaults.

@@ -97,6 +97,7 @@ export class Commands {
   /** Puts a job. Throws UnknownOutcomeError if the connection is lost and the put has no `key` and `keyTtl`. */
   async put(payload: string | Uint8Array, options: PutOptions = {}): Promise<Receipt> {
     const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
+    if (!ArrayBuffer.isView(body)) throw new TypeError(`a body is text or bytes, not ${typeof payload}`);
     const tube = word(options.tube ?? this.used, 'tube');
     return receipt(await this.sendPut({ ...putLine(body.length, options), body, tube, ok: ['INSERTED'] }));
   }

@@ -166,4 +166,5 @@ test('a word that would be another command is refused', async t => {
   await assert.rejects(c.put('x', { key: 'a b' }), TypeError);
   await assert.rejects(c.put('x', { priority: -1 }), TypeError);
   await assert.rejects(c.delete('1\r\nquit'), TypeError);
+  await assert.rejects(c.put({ to: 'ada' }), /^TypeError: a body is text or bytes, not object$/);
 });

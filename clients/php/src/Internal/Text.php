@@ -21,7 +21,7 @@ final class Text
     public static function tube(string $name): string
     {
         if (!preg_match('~^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$~D', $name)) {
-            throw new InvalidArgumentException("invalid tube \"$name\"");
+            throw new InvalidArgumentException("invalid tube \"$name\": it must be letters, digits and +/;.\$_()-, not begin with -, and have at most 200 bytes");
         }
 
         return $name;
@@ -31,7 +31,7 @@ final class Text
     public static function word(string $text, string $what, int $max): string
     {
         if (!preg_match('/^[!-~]+$/D', $text) || strlen($text) > $max) {
-            throw new InvalidArgumentException("invalid $what \"$text\"");
+            throw new InvalidArgumentException("invalid $what \"$text\": it must be printable ASCII without spaces, at most $max bytes");
         }
 
         return $text;
@@ -84,6 +84,9 @@ final class Text
     {
         $line = '';
         foreach ($tags as $name => $value) {
+            if (!is_scalar($value)) {
+                throw new InvalidArgumentException("the value of $name must be text or a number");
+            }
             $line .= ' ' . self::word($name, 'tag', 128) . ':' . self::value((string) $value);
         }
 

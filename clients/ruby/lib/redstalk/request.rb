@@ -57,6 +57,8 @@ module Redstalk
     # Returns what a reply means.
     def result(reply)
       @read.call(reply)
+    rescue BadFormatError => e
+      raise BadFormatError, "#{e.message} (#{verb})"
     rescue ArgumentError, TypeError, NoMethodError, IndexError, JSON::ParserError => e
       raise UnknownResponseError, "#{reply.word} #{reply.args.join(" ")}: #{e.message}"
     end

@@ -14,26 +14,26 @@ module Redstalk
 
     # Returns the name, if a tube can have it.
     def tube(name)
-      checked("tube", name, %r{\A[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}\z})
+      checked("tube", name, %r{\A[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}\z}, "letters, digits and +/;.$_()-, not begin with -, and have at most 200 bytes")
     end
 
     # Returns the value, if it is printable ASCII without spaces.
     def word(what, value)
-      checked(what, value, /\A[!-~]+\z/)
+      checked(what, value, /\A[!-~]+\z/, "printable ASCII without spaces")
     end
 
     # Returns the name, if a batch can have it.
     def batch(name)
-      checked("batch", name, /\A[!-~]{1,100}\z/)
+      checked("batch", name, /\A[!-~]{1,100}\z/, "printable ASCII without spaces, at most 100 bytes")
     end
 
     def meta_name(name)
-      checked("meta", name, /\A[A-Za-z0-9_-]+\z/)
+      checked("meta", name, /\A[A-Za-z0-9_-]+\z/, "letters, digits, _ and -")
     end
 
-    def checked(what, value, pattern)
+    def checked(what, value, pattern, rule)
       text = value.to_s
-      raise ArgumentError, "#{what} #{value.inspect}" unless text.b.match?(pattern)
+      raise ArgumentError, "#{what} #{value.inspect}: it must be #{rule}" unless text.b.match?(pattern)
 
       text
     end
