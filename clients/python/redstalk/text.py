@@ -73,6 +73,8 @@ def _beginning(value: str, limit: int) -> str:
 def seconds(value: Seconds) -> float:
     """Return a duration in seconds, at least 0."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(number, str):
+        raise TypeError(f"a duration is seconds, not {value!r}")
     if math.isnan(number) or math.isinf(number):
         raise InvalidArgumentError(f"duration {value!r}")
     return max(number, 0)

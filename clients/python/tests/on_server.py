@@ -151,6 +151,7 @@ class OnServer:
         c = self.tube_client()
         self.assertRaises(redstalk.JobTooBigError, c.put, "x" * 70000)
         self.assertRaisesRegex(redstalk.InvalidArgumentError, "'a b': it must be ", c.use, "a b")
+        self.assertRaisesRegex(TypeError, "a duration is seconds, not '10s'", c.put, "a", retry=["10s", "1m"])
         self.assertRaisesRegex(TypeError, "a body is str or bytes, not dict", c.put, {"to": "ada"})
         self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", tube="a\r\nb")
         self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", priority=-1)
