@@ -37,7 +37,10 @@ def decoded(body: bytes | str) -> tuple[str, list[Any], dict[str, Any]]:
 
     Also read what tasks of redstalk 0.2.0 have sent.
     """
-    message = json.loads(body)
+    try:
+        message = json.loads(body)
+    except RecursionError as error:  # nested too deeply
+        raise ValueError(str(error)) from None
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         return message["task"], message["args"], message["kwargs"]
     data = message.get("data")

@@ -81,7 +81,7 @@ class EnvelopeTest(unittest.TestCase):
             ('{"type":"x","data":"7"}', ("x", ["7"], {})), ('{"task":"x","args":[1],"kwargs":{"b":2}}', ("x", [1], {"b": 2})),
         ):  # fmt: skip
             self.assertEqual(envelope.decoded(body), call)
-        for body in ("", "x", "7", "null", "[]", '["type"]', "{}", '{"type":7}', '{"task":"x"}', b"\xff"):
+        for body in ("", "x", "7", "null", "[]", '["type"]', "{}", '{"type":7}', '{"task":"x"}', b"\xff", '{"type":"x","data":' + "[" * 100_000 + "]" * 100_000 + "}"):
             with self.assertRaises((ValueError, LookupError, TypeError), msg=body):
                 envelope.decoded(body)
 

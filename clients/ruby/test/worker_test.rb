@@ -66,9 +66,10 @@ class EveryWorker < ServerTest
     @client.put_typed("a", [1, nil])
     @client.put_typed(:b, { n: 2 }, tube: other)
     ['{"type":7}', "{\xff".b, '{"type":"c","data":1}'].each { |body| @client.put(body) }
+    @client.put_typed("a", Array.new(500).reduce { |deep, _| [deep] })
     odd = [@client.put_typed("c", tube: other), @client.put("text", tube: other)]
-    until_true { seen.size == 5 && odd.all? { |id| state(id) == "buried" } }
-    assert_equal [:a, :any, :any, :any, :b], Array.new(5) { seen.pop.first }.sort
+    until_true { seen.size == 6 && odd.all? { |id| state(id) == "buried" } }
+    assert_equal [:a, :a, :any, :any, :any, :b], Array.new(6) { seen.pop.first }.sort
     assert_raises(ArgumentError) { @client.put_typed("") }
   end
 

@@ -415,7 +415,7 @@ module Redstalk
       raise ArgumentError, "an empty type" if type.to_s.empty?
 
       plain = Envelope["content-type", "application/json"]
-      [JSON.generate({ "type" => type.to_s, "data" => data }), { meta: meta.empty? ? plain : plain.merge(meta.transform_keys(&:to_s)).to_h }]
+      [JSON.generate({ "type" => type.to_s, "data" => data }, max_nesting: Text::MAX_NESTING), { meta: meta.empty? ? plain : plain.merge(meta.transform_keys(&:to_s)).to_h }]
     end
 
     def putting_one(job)

@@ -9,6 +9,7 @@ module Redstalk
     MAX_REASON = 512 # bytes
     MAX_PROGRESS = 256
     MAX_DELAY = 2**32 - 1 # seconds
+    MAX_NESTING = 512 # of a job with a type; that of JSON is 100
 
     module_function
 

@@ -220,7 +220,7 @@ module Redstalk
 
     def envelope
       @envelope ||= begin
-        value = JSON.parse(body)
+        value = JSON.parse(body, max_nesting: Text::MAX_NESTING)
         value.is_a?(Hash) && value["type"].is_a?(String) ? value : {}
       rescue JSON::ParserError, EncodingError
         {}
