@@ -49,6 +49,19 @@ final class FailuresTest extends TestCase
         self::assertSame(array_fill(0, 3, 'debug redstalk: connected to '.$server->address()), $logger->lines);
     }
 
+    public function testConnectionIsClosedByOthers(): void
+    {
+        $server = Server::start();
+        $client = new Client($server->address());
+        $client->put('mails', 'x');
+        $job = $client->reserve('mails');
+        foreach (get_resources('stream') as $stream) {
+            str_contains(stream_get_meta_data($stream)['stream_type'], 'socket') && fclose($stream);
+        }
+        $job->delete();
+        self::assertSame(2, $client->put('mails', 'y')->id);
+    }
+
     /** @return iterable<string, array{string}> */
     public static function forks(): iterable
     {

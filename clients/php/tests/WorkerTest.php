@@ -128,6 +128,7 @@ final class WorkerTest extends TestCase
         yield 'skip' => [fn () => throw new Skip('no such user'), ['buried', 0, 'no such user']];
         yield 'snooze' => [fn () => throw new Snooze(100), ['delayed', 0, null]];
         yield 'early snooze' => [fn () => throw new Snooze(-1), ['delayed', 0, null]];
+        yield 'late snooze' => [fn () => throw new Snooze(PHP_INT_MAX), ['delayed', 0, null]];
         yield 'stopped' => [function () { throw new \Redstalk\Cancelled('mine'); }, ['delayed', 1, 'Redstalk\Cancelled: mine']];
     }
 
@@ -322,6 +323,31 @@ final class WorkerTest extends TestCase
                 self::assertSame([1, 0], [$job->stats()->deliveries, $job->stats()->failures]);
                 $job->giveBack();
             }
+        }
+    }
+
+    /** A signal ends the worker also if it comes together with the end of the handler's time, while that is found out, or later. */
+    public function testStopsWithAHandlerThatWasTold(): void
+    {
+        $forever = 'while (true) { usleep(1000); }';
+        $together = "pcntl_sigprocmask(SIG_BLOCK, [SIGALRM, SIGTERM]); usleep(1_500_000); pcntl_sigprocmask(SIG_UNBLOCK, [SIGALRM, SIGTERM]); $forever";
+        $logger = 'logger: new class extends \Psr\Log\AbstractLogger { function log($level, $message, array $context = []): void { '
+            . 'str_contains($message, "cannot touch") && posix_kill(getmypid(), SIGTERM); } }';
+        foreach ([[$together, 'timeout: 1', 0], [$forever, $logger, 0], ["try { $forever } catch (Cancelled) { say('told'); $forever }", 'timeout: 1', 1]] as [$handler, $options, $status]) {
+            $client = new Client(($server = Server::start())->address());
+            $client->put('t', 'x', new PutOptions(ttr: 1));
+            $worker = new WorkerProcess($server, "say('begins'); $handler", "shutdownTimeout: 1, $options");
+            $worker->await('begins');
+            if ($options === $logger) {
+                $server->kill();
+            } elseif ($status === 1) {
+                $worker->await('told');
+                $worker->signal(SIGTERM);
+            } else {
+                usleep(300_000);
+                $worker->signal(SIGTERM);
+            }
+            self::assertSame($status, $worker->status(), $worker->log());
         }
     }
 

@@ -101,9 +101,11 @@ class Transport:
 
     def close(self) -> None:
         if self._socket is not None:
-            self._poll.unregister(self._socket)
-            self._socket.close()
-            self._socket = None
+            sock, self._socket, self._poll = self._socket, None, select.poll()
+            try:
+                sock.close()
+            except OSError:  # somebody else has closed the descriptor
+                pass
 
     def abandon(self) -> Transport:
         """Close the descriptor of this process alone, and return a new transport."""

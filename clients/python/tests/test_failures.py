@@ -264,6 +264,15 @@ class ServerTest(unittest.TestCase):
             c.delete(job)  # its lease has survived
             self.assertEqual(c.reserve(5).body, "y")
 
+    def test_descriptor_is_closed_by_others(self) -> None:
+        with server.start() as s, redstalk.Client(s.address, use="a", watch="a") as c:
+            for close in (lambda sock: sock.close(), lambda sock: os.close(sock.fileno())):
+                c.put("x")
+                job = c.reserve(5)
+                close(c._transport._socket)
+                c.delete(job)
+                self.assertEqual(c.stats_tube("a")["current-jobs-ready"], 0)
+
     def test_interrupt(self) -> None:
         with server.start() as s:
             c = redstalk.Client(s.address)

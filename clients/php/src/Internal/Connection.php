@@ -238,6 +238,7 @@ final class Connection
     /** Gives the connection up in a process that was forked since: replies to its parent arrive on it. */
     private function leaveToParent(): void
     {
+        $this->open = $this->open && is_resource($this->stream); // or somebody else has closed it
         if ($this->open && $this->process !== getmypid()) {
             if (isset(stream_get_meta_data($this->stream)['crypto'])) {
                 self::$inherited[] = $this->stream;

@@ -25,6 +25,9 @@ final class Settler
         Exception\OutOfMemoryException::class, Exception\DrainingException::class,
     ];
 
+    /** The longest wait of a job, in seconds. */
+    private const LONGEST_WAIT = 0xFFFFFFFF;
+
     /** The longest wait between two attempts, in microseconds. */
     private const PAUSE = 500_000;
 
@@ -48,7 +51,7 @@ final class Settler
             $do = match (true) {
                 $error === null => $this->done($job, $result),
                 $error instanceof Skip => $this->bury($job, $error->getMessage()),
-                $error instanceof Snooze => fn () => $job->giveBack(max($error->seconds, 1)),
+                $error instanceof Snooze => fn () => $job->giveBack(min(max($error->seconds, 1), self::LONGEST_WAIT)),
                 $error instanceof NotFinished, $cause === 'shutdown' => fn () => $job->giveBack(),
                 default => $this->failure($job, $cause === 'timeout' ? 'timeout' : self::text($error)),
             };
@@ -111,7 +114,7 @@ final class Settler
         }
         try {
             $wait = ($this->backoff)($job->stats()->failures + 1);
-            if ($wait !== null && (!is_int($wait) && !is_float($wait) || !($wait >= 0 && $wait <= 0xFFFFFFFF))) {
+            if ($wait !== null && (!is_int($wait) && !is_float($wait) || !($wait >= 0 && $wait <= self::LONGEST_WAIT))) {
                 throw new \UnexpectedValueException(get_debug_type($wait));
             }
         } catch (\Throwable $fault) {

@@ -40,6 +40,9 @@ final class Watch
     /** Why the handler is to end; empty if it is not. */
     private string $cause = '';
 
+    /** Whether the next SIGALRM throws the cause in the handler. */
+    private bool $telling = false;
+
     /** The TTR, when it started, or earlier; and when it is started again. */
     private int $ttr = 1;
     private float $touched = 0;
@@ -119,7 +122,7 @@ final class Watch
     public function handle(Job $job, WorkerJob $given, float $reserved, callable $handler): void
     {
         $this->job = $job;
-        [$this->cause, $this->progress, $this->shown, $this->giveUp] = ['', null, 0, INF];
+        [$this->cause, $this->telling, $this->progress, $this->shown, $this->giveUp] = ['', false, null, 0, INF];
         $this->ttr = max($job->stats()->ttr, 1);
         $this->wasTouched($reserved);
         $this->limit = $this->timeout > 0 ? self::now() + $this->timeout : INF;
@@ -181,6 +184,7 @@ final class Watch
     {
         if ($this->cause === '') {
             $this->cause = $cause;
+            $this->telling = false;
             $this->giveUp = self::now() + (self::GRACE[$cause] ?? INF);
             $this->nextTouch = $cause === 'lost' ? INF : $this->nextTouch;
         }
@@ -214,12 +218,15 @@ final class Watch
     /** Does what is due, and throws an exception in the handler if it is to end now. */
     private function tick(): void
     {
-        if (!$this->running || $this->job === null) {
+        if (!$this->running) {
             return;
+        }
+        if ($this->telling) {
+            $this->throwCause();
         }
         $now = self::now();
         $canceled = $this->cause;
-        if ($now >= $this->giveUp) {
+        if ($now >= $this->patience()) {
             $this->giveUp();
         } elseif ($canceled === '' && $now >= min($this->deadline, $this->limit)) {
             $this->cancel($now >= $this->deadline ? 'shutdown' : 'timeout');
@@ -227,15 +234,42 @@ final class Watch
         if ($now + 1 > $this->nextTouch || $this->progress !== null && $now >= $this->shown + self::BETWEEN_PROGRESS) {
             $this->touch();
         }
+        $this->telling = $canceled === '' && $this->cause !== '';
         $this->schedule();
-        if ($canceled === '') {
+        if ($this->telling) {
+            $this->throwSoon();
+        }
+    }
+
+    /**
+     * Throws the cause by a SIGALRM of its own, when the handlers of other signals have run: an exception in a signal handler makes PHP drop what came
+     * until then, and that can be the SIGTERM that ends the worker.
+     */
+    private function throwSoon(): void
+    {
+        while (function_exists('pcntl_sigtimedwait') && @pcntl_sigtimedwait([SIGTERM, SIGINT]) > 0) { // PHP blocks them now
+            $this->stop();
+        }
+        if (!function_exists('posix_kill')) {
             $this->throwCause();
         }
+        posix_kill($this->process, SIGALRM);
+    }
+
+    /** Returns until when a handler that was told to end can go on. */
+    private function patience(): float
+    {
+        return match ($this->cause) {
+            '' => INF,
+            'shutdown' => $this->giveUp,
+            default => min($this->giveUp, $this->deadline + self::GRACE['shutdown']),
+        };
     }
 
     private function throwCause(): void
     {
         if ($this->cause !== '') {
+            $this->telling = false;
             throw new Cancelled($this->cause);
         }
     }
@@ -247,8 +281,12 @@ final class Watch
             return;
         }
         $due = INF;
-        if ($this->running && $this->job !== null) {
-            $next = $this->cause === '' ? min($this->deadline, $this->limit) : $this->giveUp;
+        if ($this->running) {
+            $next = match (true) {
+                $this->telling => 0,
+                $this->cause === '' => min($this->deadline, $this->limit),
+                default => $this->patience(),
+            };
             $next = min($next, $this->progress === null ? INF : $this->shown + self::BETWEEN_PROGRESS);
             $due = min(ceil($next - self::now()), floor($this->nextTouch - self::now()));
         }
@@ -289,10 +327,12 @@ final class Watch
 
     private function giveUp(): void
     {
-        $id = $this->job->id;
-        $this->settler->log('error', "the handler of job $id goes on after its $this->cause");
-        $this->settle(new Cancelled($this->cause));
-        if ($this->cause === 'shutdown') {
+        if ($this->job !== null) {
+            $this->settler->log('error', "the handler of job {$this->job->id} goes on after its $this->cause");
+            $this->settle(new Cancelled($this->cause));
+        }
+        $this->giveUp = $this->nextTouch = INF;
+        if (self::now() >= $this->deadline) {
             exit(1);
         }
     }
