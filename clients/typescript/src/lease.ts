@@ -73,7 +73,7 @@ export class Lease {
       unread = Number(stats['checkpoint-bytes']);
     }
     this.deadline = this.sent + this.ttr;
-    if (Date.now() - this.sent > this.ttr / 3) await this.touch();
+    if (Date.now() - this.sent > this.ttr / 3) await this.touchLate();
     else this.schedule();
     if (info?.checkpoint) this.saved = Buffer.from(info.checkpoint, 'base64').toString();
     else if (unread) await this.readCheckpoint();
@@ -103,11 +103,17 @@ export class Lease {
     if (!this.ended) this.timer = setTimeout(() => void this.touch(), Math.min(pause, longestTimer));
   }
 
-  private async touch(): Promise<void> {
+  /** Finds out whether the job is still ours, since the reserve can have waited for it longer than its TTR. */
+  private async touchLate(): Promise<void> {
+    await this.touch(Date.now() + this.ttr);
+    if (Date.now() >= this.deadline) this.lose();
+  }
+
+  private async touch(deadline = this.deadline): Promise<void> {
     const sent = Date.now();
-    if (sent >= this.deadline) return this.lose();
+    if (sent >= deadline) return this.lose();
     // A touch without an answer must not outlive the lease.
-    const over = setTimeout(() => this.lose(), Math.min(this.deadline - sent, longestTimer));
+    const over = setTimeout(() => this.lose(), Math.min(deadline - sent, longestTimer));
     const progress = this.news;
     this.news = undefined;
     if (progress !== undefined) this.reported = sent;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { Client, Queue, UnrecoverableError, UnsupportedError, Worker } from 'redstalk';
-import { defaultBackoff } from '../dist/esm/lease.js';
+import { Client, NotFoundError, Queue, UnavailableError, UnrecoverableError, UnsupportedError, Worker } from 'redstalk';
+import { defaultBackoff, Lease } from '../dist/esm/lease.js';
 import { setSchedule } from '../dist/esm/schedule.js';
 import { directory, engines, freePort, kinds, serve, serveKind } from './servers.mjs';
 
@@ -169,6 +169,17 @@ test('a job that arrives while the worker closes is given back, and has not fail
   await closed;
   const { state, failures, deliveries, reserves } = await queue.client.statsJob(id);
   assert.deepEqual([state, failures ?? 0, deliveries ?? 0, reserves], ['ready', 0, 0, 1]);
+});
+
+test('a job that arrives when its TTR can be over is handled if it is still held', async () => {
+  for (const [touchLease, held] of [
+    [async () => {}, true], [() => Promise.reject(new NotFoundError('touch-lease', 'NOT_FOUND')), false], [() => Promise.reject(new UnavailableError('gone')), false],
+  ]) {
+    const client = { touchLease, statsJob: async () => ({}) };
+    const lease = new Lease(client, { id: '1', lease: '1', info: { ttr: 1 } }, Date.now() - 1001);
+    assert.equal(await lease.begin(), held);
+    lease.end();
+  }
 });
 
 test('a forced close does not wait for the handler', async t => {
