@@ -178,6 +178,20 @@ class EveryWorker < ServerTest
     over << 1
   end
 
+  # It also counts a handler whose job has failed since its time was over.
+  def test_counts_the_handlers_that_are_left
+    started, over = Queue.new, Queue.new
+    w = worker(shutdown_timeout: 0, timeout: 0.1) { Thread.handle_interrupt(Redstalk::HandlerTimeout => :never) { (started << 1) && over.pop } }
+    w.instance_variable_set(:@grace, 0.1)
+    running = run_worker(w)
+    id = @client.put("x").id
+    started.pop
+    until_true { state(id) == "delayed" }
+    running.stop
+    assert_equal 1, running.left
+    over << 1
+  end
+
   def test_stop_waits
     started = Queue.new
     running = run_worker(worker { |job| (started << 1) && sleep(0.5) && started << job.stopping? })

@@ -332,9 +332,7 @@ module Redstalk
       held.each { |job| job.cancel("shutdown") }
       return 0 if join(LAST_SECOND)
 
-      left = held.reject(&:settled?)
-      left.each { |job| @settler.give_back(job) }
-      left.size
+      held.each { |job| @settler.give_back(job) unless job.settled? }.size
     end
 
     def held = @lock.synchronize { @held.keys }
