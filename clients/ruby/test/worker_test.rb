@@ -192,6 +192,29 @@ class EveryWorker < ServerTest
     over << 1
   end
 
+  def test_stops_without_a_server
+    began, over = Queue.new, Queue.new
+    server = Server.start
+    running = Running.new(Redstalk::Worker.new(server.address, logger: @log, wait: 1, shutdown_timeout: 0).handle("t") { (began << 1) && over.pop })
+    Redstalk::Client.open(server.address, use: "t") { |client| 3.times { client.put("x", ttr: 60) } }
+    3.times { began.pop }
+    server.kill
+    assert_operator seconds { running.stop }, :<, 5
+    assert_equal 3, running.left
+    running = Running.new(Redstalk::Worker.new(server.address, logger: @log).handle("t") { nil })
+    sleep(0.3)
+    assert_operator seconds { running.stop }, :<, 2
+  ensure
+    3.times { over << 1 }
+    server.stop
+  end
+
+  def seconds
+    begin_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    yield
+    Process.clock_gettime(Process::CLOCK_MONOTONIC) - begin_at
+  end
+
   def test_stop_waits
     started = Queue.new
     running = run_worker(worker { |job| (started << 1) && sleep(0.5) && started << job.stopping? })

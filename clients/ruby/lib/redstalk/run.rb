@@ -53,7 +53,7 @@ module Redstalk
       @settler = Settler.new(worker.connect, worker.backoff, @report)
       @toucher = worker.connect # touches jobs with a lease
       @fetchers, @threads, @held = [], [], {}.compare_by_identity
-      @waiting = {} # clients in a reserve, which is to be interrupted at shutdown
+      @waiting = {} # clients whose call is to be interrupted at shutdown
       @jobs = Queue.new
       @slots = Slots.new(worker.concurrency)
       @lock = Mutex.new
@@ -120,7 +120,7 @@ module Redstalk
     # Starts the threads: with leases one that fetches for all handlers, else one for each.
     def start
       pause = Settler::FIRST_PAUSE
-      pause = try(pause) { @settler.client.capabilities } until @stopping || @settler.client.connected?
+      pause = try(pause) { unless_stopping(@settler.client, &:capabilities) } until @stopping || @settler.client.connected?
       return if @stopping
 
       if @settler.client.leases?
@@ -175,12 +175,17 @@ module Redstalk
     end
 
     def reserve(client, count)
+      unless_stopping(client) { client.reserve_batch(count, timeout: TAKE_WAIT) } || []
+    end
+
+    # Does something with a client that is interrupted at shutdown.
+    def unless_stopping(client)
       @lock.synchronize do
-        return [] if @stopping
+        return if @stopping
 
         @waiting[client] = true
       end
-      client.reserve_batch(count, timeout: TAKE_WAIT)
+      yield client
     ensure
       @lock.synchronize { @waiting.delete(client) }
     end
@@ -332,7 +337,10 @@ module Redstalk
       held.each { |job| job.cancel("shutdown") }
       return 0 if join(LAST_SECOND)
 
-      held.each { |job| @settler.give_back(job) unless job.settled? }.size
+      @settler.ended = true
+      left = held
+      left.reject(&:settled?).map { |job| Thread.new { @settler.give_back(job) } }.each(&:join)
+      left.size
     end
 
     def held = @lock.synchronize { @held.keys }
