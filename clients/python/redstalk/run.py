@@ -307,14 +307,15 @@ class Run:
             job.cancel("shutdown")
         if self._join(_LAST_SECOND):
             return 0
-        unfinished = 0
+        self.settler.ended = True
         with self.lock:
-            left = list(self.held)
-        for job in left:
-            if not job.settled:
-                unfinished += 1
-                self.settler.give_back(job)
-        return unfinished
+            left = [job for job in self.held if not job.settled]
+        threads = [threading.Thread(target=self.settler.give_back, args=(job,), daemon=True) for job in left]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(left)
 
     def _join(self, timeout: float, until_signal: bool = False) -> bool:
         """Wait until no job is held, and none can be fetched."""
