@@ -197,6 +197,7 @@ func (e *Engine) buryAll(ctx context.Context, reason string) (buried int, err er
 			if err := ctx.Err(); err != nil {
 				return buried, err
 			}
+			// TODO cold
 			n := e.burySome(some, reason)
 			if buried += n; n == 0 {
 				break
