@@ -160,6 +160,15 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 	return true
 }
 
+// SortTubes puts the tubes into the order of their names, behind Default. It is called after all jobs are restored: then no
+// order of theirs is known, since some can be cold.
+func (m *Machine) SortTubes() {
+	slices.SortFunc(m.order[1:], func(a, b *Tube) int { return cmp.Compare(a.name, b.name) })
+	for i, t := range m.order {
+		t.index = i
+	}
+}
+
 // LastID returns the largest id that was used so far.
 func (m *Machine) LastID() uint64 { return m.lastID }
 

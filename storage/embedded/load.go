@@ -51,6 +51,7 @@ func (l *loader) load() error {
 	if err := l.loadCold(); err != nil {
 		return err
 	}
+	l.machine.SortTubes()
 	if err := errors.Join(l.loadPauses(), l.loadTombstones()); err != nil {
 		return err
 	}

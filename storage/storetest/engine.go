@@ -37,9 +37,6 @@ type Engine struct {
 	// well, and the totals.
 	KeepsTubes bool
 
-	// AnyTubeOrder says that the order of tubes after an Open is undefined.
-	AnyTubeOrder bool
-
 	// RestartEvery is after how many steps on average a random history reopens the
 	// store; 0 means 100. If it is 1, cases reopen it as well: after every batch, unless
 	// that would end a reservation or a use of a tube.

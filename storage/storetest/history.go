@@ -321,10 +321,6 @@ func (h *history) follow(batch []storage.Op) {
 		if h.engine.TwoInstances { // a server learns later that the other one has removed a job of its holder
 			mine[i].Answer.Soon = batch[i].Answer.Soon
 		}
-		if h.engine.AnyTubeOrder && batch[i].Kind == storage.Tubes {
-			slices.Sort(batch[i].Answer.Names)
-			slices.Sort(mine[i].Answer.Names)
-		}
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			last := len(h.log) - 1
 			h.Fatalf("the store and the model differ: %s\n%s\nmodel: %s%s\nafter:\n%s",
