@@ -184,10 +184,7 @@ func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 			return page, err
 		}
 		var jobs []coldJob
-		err = j.tables.ColdJobs(which.tube, j.areCold(places), func(r tube.Record, body []byte) {
-			jobs = append(jobs, coldJob{r, bytes.Clone(body)})
-		})
-		if err != nil {
+		if jobs, err = j.readCold(which.tube, j.areCold(places)); err != nil {
 			return page, err
 		}
 		for part := range slices.Chunk(jobs, perHold) {
@@ -199,6 +196,29 @@ func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 		which.after = justBefore(page.next)
 	}
 	return page, nil
+}
+
+// readCold reads cold jobs of a tube. It leaves out those that are damaged. ingesting is locked for sharing.
+func (j *journal) readCold(name string, places []tube.ColdPlace) (jobs []coldJob, err error) {
+	err = j.tables.ColdJobs(name, places, func(r tube.Record, body []byte) {
+		jobs = append(jobs, coldJob{r, bytes.Clone(body)})
+	})
+	if err == nil || !tables.IsDamage(err) {
+		return jobs, err
+	}
+	jobs = nil
+	for _, p := range places {
+		r, body, found, err := j.tables.ColdJob(p.ID, func(b []byte) string { return string(b) })
+		switch {
+		case err == nil && found:
+			jobs = append(jobs, coldJob{r, body})
+		case err == nil || tables.IsDamage(err):
+			j.bodyReads.report("a delayed job is damaged, and stays as it is", p.ID, err)
+		default:
+			return nil, err
+		}
+	}
+	return jobs, nil
 }
 
 // areCold returns the places whose jobs are cold. ingesting is locked for sharing.

@@ -51,7 +51,12 @@ func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progre
 			refuse(b)
 			break
 		}
-		done := !e.awaitsCold(op, &p) && e.apply(now, b, op, &p)
+		done := true
+		if err := p.cold.err; err != nil {
+			op.Answer = unreadable(err)
+		} else {
+			done = !e.awaitsCold(op, &p) && e.apply(now, b, op, &p)
+		}
 		e.dropLoaded(&p)
 		if !done {
 			rest = &task{batch: b, next: next, progress: p}

@@ -194,7 +194,7 @@ func (t *Tables) ColdJobs(name string, places []tube.ColdPlace, do func(r tube.R
 	for _, p := range places {
 		key = idKey(key[:0], coldKey, p.ID)
 		if !jobs.SeekGE(key) || !bytes.Equal(jobs.Key(), key) {
-			err = errors.Join(jobs.Error(), fmt.Errorf("reading the cold job %d: %w", p.ID, errNoJob))
+			err = errors.Join(jobs.Error(), fmt.Errorf("reading the cold job %d: %w", p.ID, pebble.ErrNotFound))
 			break
 		}
 		var r tube.Record

@@ -198,7 +198,8 @@ func (t *Tables) commitLayout(b *pebble.Batch) error {
 
 // Compact makes Pebble free the space of deleted jobs.
 func (t *Tables) Compact() error {
-	return t.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+	return errors.Join(t.db.Compact(context.Background(), []byte{coldKey}, []byte{jobKey + 1}, false),
+		t.db.Compact(context.Background(), []byte{indexKey}, []byte{indexKey + 1}, false))
 }
 
 // Checkpoint writes the tables as they are now to a directory that must not exist. It links the
