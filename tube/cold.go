@@ -58,6 +58,9 @@ func (m *queues) ColdDue() []string {
 	return due
 }
 
+// ColdJobs returns how many jobs are cold.
+func (m *queues) ColdJobs() int { return m.coldJobs }
+
 // Cold returns how many jobs of a tube are cold, and where: none comes before first.
 func (m *queues) Cold(tube string) (jobs int, first ColdPlace) {
 	if t := m.tubes[tube]; t != nil && t.cold.jobs > 0 {
@@ -70,6 +73,7 @@ func (m *queues) Cold(tube string) (jobs int, first ColdPlace) {
 func (m *queues) RestoreCold(tube string, jobs int, bytes uint64, first ColdPlace) {
 	t := m.open(tube)
 	t.cold.jobs, t.cold.from = jobs, first
+	m.coldJobs += jobs
 	t.jobs += jobs
 	t.bytes += bytes
 	m.totals.Delayed += uint64(jobs)
@@ -123,6 +127,7 @@ func (m *queues) Evict(id uint64) bool {
 		t.cold.from = at
 		m.rearmCold(&t.cold)
 	}
+	m.coldJobs++
 	t.delayed.remove(&m.slab, j)
 	if j.hasMetadata {
 		m.expiries.remove(id)
@@ -152,6 +157,7 @@ func (m *queues) Admit(now Instant, r Record, body []byte) error {
 	m.enqueue(j, Delayed, r.Rank)
 	j.place |= byWallTime
 	t.cold.jobs--
+	m.coldJobs--
 	t.jobs--
 	t.bytes -= uint64(r.Size)
 	m.totals.Delayed--

@@ -26,6 +26,7 @@ type queues struct {
 	recent   *holding // the one that was used last; nil if it was removed
 	burials  int64    // number of the last burial
 	watched  watched  // the tubes of the last Take from many
+	coldJobs int      // of all tubes
 	coldDue  []string // see ColdDue
 	coldLead Instant  // see SetColdLead
 }

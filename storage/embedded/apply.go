@@ -301,6 +301,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 		a.Stats = &storage.Figures{
 			Totals: m.Totals(), Log: e.journal.figures(),
 			Ended: e.ends.records + uint64(e.ends.recent.Len()), EndedBytes: e.ends.bytes + e.ends.recent.Bytes(),
+			OnDisk: uint64(e.machine.ColdJobs()),
 		}
 	}
 }

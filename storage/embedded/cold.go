@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"redstalk/storage/embedded/tables"
@@ -31,6 +30,7 @@ type coldJobs struct {
 	lastID    uint64                // no cold job has a larger id; 0: there are none
 	stored    map[uint64]storedCold // jobs that the tables have as cold ones, but are in the machine or have gone since
 	evictions uint64                // how many jobs were made cold so far
+	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
 	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
 	admitting bool                  // admitDue runs
 }
@@ -133,7 +133,6 @@ func (j *journal) evict(id uint64) {
 	if found && r.State == tube.Delayed && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
 		delete(j.cold.stored, id)
 		j.cold.evictions++
-		DebugEvictions.Add(1)
 	}
 }
 
@@ -186,6 +185,9 @@ func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 		var jobs []coldJob
 		if jobs, err = j.readCold(which.tube, j.areCold(places)); err != nil {
 			return page, err
+		}
+		if j.cold.afterRead != nil {
+			j.cold.afterRead()
 		}
 		for part := range slices.Chunk(jobs, perHold) {
 			page.ids = append(page.ids, j.admitAll(part)...)
@@ -273,7 +275,6 @@ func (j *journal) admit(now tube.Instant, c *coldJob) bool {
 		return false
 	}
 	j.cold.stored[id] = stored
-	DebugAdmits.Add(1)
 	return true
 }
 
@@ -352,5 +353,3 @@ func (e *Engine) admitDuePage(name string) (more bool) {
 	}
 	return next.Due <= by
 }
-
-var DebugEvictions, DebugAdmits, DebugWindows atomic.Int64

@@ -47,7 +47,6 @@ func (j *journal) writeWindow(w *window) error {
 		return err
 	}
 	written(true)
-	DebugWindows.Add(1)
 	if err := j.talliesSaved(w.Tallies); err != nil {
 		return err
 	}
