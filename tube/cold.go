@@ -41,7 +41,7 @@ func (c *cold) fire(m *Machine, now Instant) {
 	m.alarms.set(&c.alarm, now+coldAgain)
 }
 
-// rearm sets the alarm of the cold jobs of a tube.
+// rearmCold sets the alarm of the cold jobs of a tube.
 func (m *queues) rearmCold(c *cold) {
 	at := Never
 	if c.jobs > 0 && c.from.Due != Never {

@@ -41,8 +41,8 @@ type storedCold struct {
 	size  uint32
 }
 
-// Jobs are made cold if they are due later than after, and admitted if they are due before a part of it. admitDue reads no
-// further than a larger part of it, so no job is made cold before a place that it has passed.
+// lead is how long before they are due jobs are admitted, and reach how far ahead admitDue reads at most. Since that is less than after, no job is
+// made cold before a place that admitDue has passed.
 func (c *coldJobs) lead() time.Duration  { return c.after / 2 }
 func (c *coldJobs) reach() time.Duration { return c.after / 4 * 3 }
 
