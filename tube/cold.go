@@ -26,7 +26,8 @@ type cold struct {
 	tube  *Tube
 	jobs  int
 	from  ColdPlace // no cold job comes before it
-	alarm alarm     // set to Machine.coldLead before it is due
+	alarm alarm     // set to Machine.coldLead before it is due, but not before again
+	again Instant   // when it may be reported that jobs should be admitted
 }
 
 // coldAgain is after how long it is reported again that cold jobs should be admitted.
@@ -38,14 +39,15 @@ func (m *queues) SetColdLead(d time.Duration) { m.coldLead = Instant(d) }
 // fire reports that cold jobs of the tube should be admitted.
 func (c *cold) fire(m *Machine, now Instant) {
 	m.coldDue = append(m.coldDue, c.tube.name)
-	m.alarms.set(&c.alarm, now+coldAgain)
+	c.again = now + coldAgain
+	m.rearmCold(c)
 }
 
 // rearmCold sets the alarm of the cold jobs of a tube.
 func (m *queues) rearmCold(c *cold) {
 	at := Never
 	if c.jobs > 0 && c.from.Due != Never {
-		at = m.fromWall(c.from.Due) - m.coldLead
+		at = max(m.fromWall(c.from.Due)-m.coldLead, c.again)
 	}
 	m.alarms.set(&c.alarm, at)
 }
@@ -70,9 +72,9 @@ func (m *queues) Cold(tube string) (jobs int, first ColdPlace) {
 }
 
 // RestoreCold says that a tube has that many cold jobs with bodies of that many bytes, none of which comes before first.
-func (m *queues) RestoreCold(tube string, jobs int, bytes uint64, first ColdPlace) {
+func (m *queues) RestoreCold(now Instant, tube string, jobs int, bytes uint64, first ColdPlace) {
 	t := m.open(tube)
-	t.cold.jobs, t.cold.from = jobs, first
+	t.cold.jobs, t.cold.from, t.cold.again = jobs, first, now
 	m.coldJobs += jobs
 	t.jobs += jobs
 	t.bytes += bytes

@@ -28,7 +28,8 @@ type coldJobs struct {
 	ingesting sync.RWMutex
 
 	lastID    uint64                // no cold job has a larger id; 0: there are none
-	stored    map[uint64]storedCold // jobs that the tables have as cold ones, but are in the machine or have gone since
+	stored    map[uint64]storedCold // jobs that the tables have as cold ones, but are in the machine or have gone since; see keep and forget
+	warm      map[string]int        // how many of these each tube has in the machine
 	evictions uint64                // how many jobs were made cold so far
 	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
 	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
@@ -39,6 +40,39 @@ type coldJobs struct {
 type storedCold struct {
 	place tables.Place
 	size  uint32
+	gone  bool // it was deleted
+}
+
+// keep records that the tables have a job as a cold one that is not cold now.
+func (c *coldJobs) keep(s storedCold) {
+	if old, has := c.stored[s.place.ID]; !has || old.gone {
+		c.warm[s.place.Tube]++
+	}
+	c.stored[s.place.ID] = s
+}
+
+// forget is called when such a job is cold, or the tables no longer have it as a cold one.
+func (c *coldJobs) forget(id uint64) {
+	s, has := c.stored[id]
+	delete(c.stored, id)
+	if has && !s.gone {
+		c.cool(s.place.Tube)
+	}
+}
+
+// deleted is called when a job is deleted.
+func (c *coldJobs) deleted(id uint64) {
+	if s, has := c.stored[id]; has && !s.gone {
+		s.gone = true
+		c.stored[id] = s
+		c.cool(s.place.Tube)
+	}
+}
+
+func (c *coldJobs) cool(name string) {
+	if c.warm[name]--; c.warm[name] == 0 {
+		delete(c.warm, name)
+	}
 }
 
 // lead is how long before they are due jobs are admitted, and reach how far ahead admitDue reads at most. Since that is less than after, no job is
@@ -53,7 +87,7 @@ const (
 	// coldPage is how many cold jobs are admitted at once when they are due soon.
 	coldPage = 1000
 
-	// mostWarm is how many ready jobs a tube can have while more are admitted because they are due.
+	// mostWarm is how many of the jobs that were cold a tube can have in memory before no more are admitted because they are due.
 	mostWarm = 250_000
 )
 
@@ -107,7 +141,7 @@ func (j *journal) forgetStored(ids []uint64) {
 	j.mu.Lock()
 	defer unlockAndYield(j.mu)
 	for _, id := range ids {
-		delete(j.cold.stored, id)
+		j.cold.forget(id)
 	}
 }
 
@@ -117,7 +151,7 @@ func (j *journal) evictWritten(jobs []storedCold) {
 	defer unlockAndYield(j.mu)
 	for _, s := range jobs {
 		j.cold.lastID = max(j.cold.lastID, s.place.ID)
-		j.cold.stored[s.place.ID] = s
+		j.cold.keep(s)
 		j.evict(s.place.ID)
 	}
 }
@@ -131,7 +165,7 @@ func (j *journal) evict(id uint64) {
 	var metadata tube.Metadata
 	r, _, found := j.machine.Record(id, &metadata)
 	if found && r.State == tube.Delayed && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
-		delete(j.cold.stored, id)
+		j.cold.forget(id)
 		j.cold.evictions++
 	}
 }
@@ -266,7 +300,7 @@ func (j *journal) admit(now tube.Instant, c *coldJob) bool {
 	if j.machine.Find(id) != nil || j.isChanging(id) {
 		return false
 	}
-	stored, body := storedCold{tables.PlaceOf(&c.record), c.record.Size}, c.body
+	stored, body := storedCold{place: tables.PlaceOf(&c.record), size: c.record.Size}, c.body
 	if len(body) == 0 || j.bytesInMemory() > j.keep {
 		body = nil
 	}
@@ -274,7 +308,7 @@ func (j *journal) admit(now tube.Instant, c *coldJob) bool {
 		j.bodyReads.report("a delayed job cannot be read from the journal", id, err)
 		return false
 	}
-	j.cold.stored[id] = stored
+	j.cold.keep(stored)
 	return true
 }
 
@@ -331,7 +365,7 @@ func (e *Engine) admitDuePage(name string) (more bool) {
 	e.mu.Lock()
 	jobs, first := e.machine.Cold(name)
 	ahead, now := e.machine.WallAhead(), e.machine.Wall(e.now())
-	wanted := jobs > 0 && !e.closed && first.Due.Until(now) <= e.cold.lead() && e.machine.CountIn(name, tube.Ready) < mostWarm
+	wanted := jobs > 0 && !e.closed && first.Due.Until(now) <= e.cold.lead() && e.cold.warm[name] < mostWarm
 	e.mu.Unlock()
 	if !wanted {
 		return false

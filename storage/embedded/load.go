@@ -116,7 +116,7 @@ func (l *loader) loadCold() (err error) {
 		if err != nil {
 			return err
 		}
-		l.machine.RestoreCold(l.fromLog.names.name([]byte(name)), int(n.Jobs), n.Bytes, first)
+		l.machine.RestoreCold(l.now, l.fromLog.names.name([]byte(name)), int(n.Jobs), n.Bytes, first)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (l *loader) wasCold(id uint64, im *image) (is bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	l.cold.stored[id] = storedCold{tables.PlaceOf(&stored), stored.Size}
+	l.cold.keep(storedCold{place: tables.PlaceOf(&stored), size: stored.Size})
 	n := l.coldCounts[stored.Tube]
 	l.coldCounts[stored.Tube] = tables.ColdCount{Jobs: n.Jobs - 1, Bytes: n.Bytes - uint64(stored.Size)}
 	if im.gone {

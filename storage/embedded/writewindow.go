@@ -170,7 +170,7 @@ func (j *journal) writeCold(in *tables.Ingest, s staleness, now *jobNow, recent 
 		cold.others = append(cold.others, r.ID)
 		return errors.Join(in.RemoveCold(now.stored.place, r.Size, false), in.WarmJob(r, body))
 	}
-	cold.cold = append(cold.cold, storedCold{tables.PlaceOf(r), r.Size})
+	cold.cold = append(cold.cold, storedCold{place: tables.PlaceOf(r), size: r.Size})
 	if now.wasCold {
 		return in.PutCold(r, body, &now.stored.place, recent)
 	}
