@@ -73,6 +73,9 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 		p.Uint("redstalk-ended-records", v.Ended)
 		p.Uint("redstalk-ended-bytes", v.EndedBytes)
 	}
+	if v.OnDisk > 0 {
+		p.Uint("redstalk-jobs-on-disk", v.OnDisk)
+	}
 	if v.Log.Refusing != "" {
 		p.Quoted("redstalk-puts-refused", v.Log.Refusing)
 	}

@@ -179,6 +179,8 @@ type Figures struct {
 	// Ended and EndedBytes are how many records of ended jobs there are, and their bytes as tube.Ended.Bytes counts.
 	Ended, EndedBytes uint64
 
+	OnDisk uint64 // jobs of which nothing is in memory; of the embedded engine
+
 	// Instances is how many servers share the store at present, as far as is known; 0 for
 	// a store that only one server can use.
 	Instances uint64

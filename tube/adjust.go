@@ -46,11 +46,11 @@ func (m *Machine) Kickable(tube string) (from State, jobs int) {
 	case t.buried.len() > 0:
 		return Buried, t.buried.len()
 	}
-	return Delayed, t.delayed.len() - t.waiting
+	return Delayed, t.in(Delayed) - t.waiting
 }
 
 // KickSome does a part of a kick of jobs in the state from, see Kickable: it makes up to limit of
-// them ready and returns how many. Fewer than limit means that there are no more. keep says that they keep their checkpoints.
+// them ready and returns how many. Fewer than limit means that there are no more, or that cold ones may come first, see ColdFirst. keep says that they keep their checkpoints.
 func (m *Machine) KickSome(now Instant, tube string, from State, limit int, keep bool) int {
 	t := m.tubes[tube]
 	if t == nil {
@@ -62,7 +62,10 @@ func (m *Machine) KickSome(now Instant, tube string, from State, limit int, keep
 	}
 	n = min(limit, n)
 	terms := Terms{KeepCheckpoint: keep}
-	for range n {
+	for done := range n {
+		if from == Delayed && m.coldFirst(t, q.head(&m.slab)) {
+			return done
+		}
 		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0, &terms)
 	}
 	return n

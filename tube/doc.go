@@ -29,6 +29,7 @@
 //
 // The floor queues:
 //
+//   - cold.go: delayed jobs that the engine has on disk only.
 //   - enqueue.go: the only functions that change a state, and how jobs come and go. tubes.go: how tubes
 //     come and go, and their pauses. holding.go: the jobs that one holder has reserved, and leases.
 //
@@ -103,7 +104,7 @@
 //   - the jobs with their bodies, their states, and their priorities as last set by
 //     a release or bury,
 //   - delays, as absolute due times,
-//   - the order of buried jobs,
+//   - the order of buried jobs, but not that of the tubes,
 //   - the five counters of a job,
 //   - the pauses of tubes that have jobs,
 //   - the largest id. No id is used twice,

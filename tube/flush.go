@@ -53,13 +53,28 @@ func (m *Machine) FlushSome(now Instant, f *Flush, limit int) (work int, ended b
 	return work, ended || m.tubes[f.tube] != t
 }
 
+// FlushJob does the part of a flush that is about one job, which can be gone. It returns whether it was removed.
+func (m *Machine) FlushJob(now Instant, f *Flush, id uint64) bool {
+	j := m.Find(id)
+	if j == nil || m.tubeOf(j).name != f.tube || !f.wants(j) {
+		return false
+	}
+	f.found++
+	m.Remove(now, j)
+	return true
+}
+
 // flushAll removes all jobs that the flush covers, queue by queue.
 func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 	for _, s := range []State{Ready, Delayed, Buried} {
 		if f.state != Gone && f.state != s {
 			continue
 		}
-		for left := t.in(s); left > 0; left-- {
+		left := t.in(s)
+		if s == Delayed {
+			left -= t.cold.jobs
+		}
+		for ; left > 0; left-- {
 			f.found++
 			m.Remove(now, m.anyIn(t, s))
 		}

@@ -25,12 +25,18 @@ type Listing struct {
 func NewListing(tube string, s State, cursor string, count int) *Listing {
 	l := &Listing{tube: tube, state: s, after: start, count: min(count, MaxListed)}
 	if cursor != "" {
-		var end byte
-		if n, _ := fmt.Sscanf(cursor, "%d.%d%c", &l.after.rank, &l.after.id, &end); n != 2 {
+		var valid bool
+		if l.after, valid = parseCursor(cursor); !valid {
 			l.count = 0
 		}
 	}
 	return l
+}
+
+func parseCursor(cursor string) (p position, valid bool) {
+	var end byte
+	n, _ := fmt.Sscanf(cursor, "%d.%d%c", &p.rank, &p.id, &end)
+	return p, n == 2
 }
 
 // ListSome does a part of a page. limit and work are as with FlushSome. At the end it returns
@@ -153,7 +159,7 @@ func (m *Machine) firstReady(t *Tube) *Job {
 }
 
 // FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
-// come out; none if the state is Reserved or Gone.
+// come out; none if the state is Reserved or Gone. It stops before a job before which a cold one may come, see ColdFirst.
 func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 	t := m.tubes[tube]
 	if t == nil || s == Reserved || s == Gone {
@@ -163,6 +169,11 @@ func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 		return m.firstReadies(t, n)
 	}
 	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
+	for i, j := range jobs {
+		if s == Delayed && m.coldFirst(t, j) {
+			return jobs[:i]
+		}
+	}
 	return jobs
 }
 

@@ -26,6 +26,9 @@ type queues struct {
 	recent   *holding // the one that was used last; nil if it was removed
 	burials  int64    // number of the last burial
 	watched  watched  // the tubes of the last Take from many
+	coldJobs int      // of all tubes
+	coldDue  []string // see ColdDue
+	coldLead Instant  // see SetColdLead
 }
 
 // members is the floor that knows which jobs belong to a batch, and which wait for one.

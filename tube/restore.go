@@ -11,8 +11,21 @@ import (
 // policies. body is kept, not copied; nil means that the body is stored elsewhere. An error
 // means that the record is invalid. EndRestore must be called after the last job.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
+	j, err := m.restoreJob(now, &r, body)
+	if err != nil {
+		return err
+	}
+	if err := m.restoreState(now, j, r); err != nil || r.Metadata == nil {
+		return err
+	}
+	m.restoreInBatch(now, j, r.Metadata.Batch)
+	return nil
+}
+
+// restoreJob returns a job of a record that is in no queue yet.
+func (m *queues) restoreJob(now Instant, r *Record, body []byte) (*Job, error) {
 	if r.ID == 0 || m.byID.get(r.ID) != 0 {
-		return fmt.Errorf("job id %d is zero or used twice", r.ID)
+		return nil, fmt.Errorf("job id %d is zero or used twice", r.ID)
 	}
 	t := m.open(r.Tube)
 	j := m.slab.alloc()
@@ -27,15 +40,11 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	t.bytes += uint64(j.size)
 	if r.Metadata != nil {
 		if m.ByKey(r.Tube, r.Metadata.Key) != nil {
-			return fmt.Errorf("job %d has a key that another job has", r.ID)
+			return nil, fmt.Errorf("job %d has a key that another job has", r.ID)
 		}
 		m.setMetadata(j, *r.Metadata)
 	}
-	if err := m.restoreState(now, j, r); err != nil || r.Metadata == nil {
-		return err
-	}
-	m.restoreInBatch(now, j, r.Metadata.Batch)
-	return nil
+	return j, nil
 }
 
 // restoreState puts j, which is in no queue, into the queue that its record says.
@@ -149,6 +158,15 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 	}
 	m.keys.restore(keyName(tube, key), tombstone{id, until})
 	return true
+}
+
+// SortTubes puts the tubes into the order of their names, behind Default. It is called after all jobs are restored: then no
+// order of theirs is known, since some can be cold.
+func (m *Machine) SortTubes() {
+	slices.SortFunc(m.order[1:], func(a, b *Tube) int { return cmp.Compare(a.name, b.name) })
+	for i, t := range m.order {
+		t.index = i
+	}
 }
 
 // LastID returns the largest id that was used so far.

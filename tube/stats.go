@@ -106,7 +106,7 @@ func (m *groups) TubeStats(now Instant, name string) (TubeStats, bool) {
 	}
 	s := TubeStats{
 		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.in(Ready)),
-		Reserved: uint64(t.reserved), Delayed: uint64(t.delayed.len()), Buried: uint64(t.buried.len()),
+		Reserved: uint64(t.reserved), Delayed: uint64(t.in(Delayed)), Buried: uint64(t.buried.len()),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds, Expired: t.expired,
 		Using: uint64(t.using), Watching: uint64(t.watching),
 	}

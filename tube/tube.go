@@ -10,6 +10,7 @@ type Tube struct {
 	reserved               int       // its jobs that are reserved, by any holder
 	urgent                 int       // its jobs that are urgent
 	waiting                int       // its delayed jobs that wait for a batch
+	cold                   cold
 
 	jobs            int    // its jobs in any state
 	bytes           uint64 // of their bodies
@@ -50,6 +51,9 @@ func (t *Tube) in(s State) int {
 		if t.lanes != nil {
 			return t.ready.len() + t.lanes.ready
 		}
+	}
+	if s == Delayed {
+		return t.delayed.len() + t.cold.jobs
 	}
 	return t.queue(s).len()
 }

@@ -72,7 +72,7 @@ func (m *queues) open(name string) *Tube {
 	if t == nil {
 		t = &Tube{name: name, index: len(m.order), flow: m.flows.Open(name), throttle: m.throttles.of(name, "")}
 		t.handle = m.handles.add(handle{tube: t})
-		t.alarm.owner = t
+		t.alarm.owner, t.cold.tube, t.cold.alarm.owner = t, t, &t.cold
 		m.tubes[name] = t
 		m.order = append(m.order, t)
 		m.throttles.recheckTokens(t.throttle, m.policies.limitsOf(t).Rates)

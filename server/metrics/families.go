@@ -103,6 +103,7 @@ func (fs families) addTotals(s *queue.Stats) {
 	fs.add("redstalk_tubes", float64(s.Tubes))
 	fs.add("redstalk_ended_records", float64(s.Ended))
 	fs.add("redstalk_ended_bytes", float64(s.EndedBytes))
+	fs.add("redstalk_jobs_on_disk", float64(s.OnDisk))
 	if s.Instances > 0 {
 		fs.add("redstalk_instances", float64(s.Instances))
 	}

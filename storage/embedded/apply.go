@@ -244,7 +244,7 @@ func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool)
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done
-	return p.done == p.limit || n < part
+	return p.done == p.limit || n < part && !e.machine.ColdFirst(op.Tube)
 }
 
 // releaseAll carries out a ReleaseAll, or a part of it.
@@ -301,6 +301,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 		a.Stats = &storage.Figures{
 			Totals: m.Totals(), Log: e.journal.figures(),
 			Ended: e.ends.records + uint64(e.ends.recent.Len()), EndedBytes: e.ends.bytes + e.ends.recent.Bytes(),
+			OnDisk: uint64(e.machine.ColdJobs()),
 		}
 	}
 }

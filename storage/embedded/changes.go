@@ -91,6 +91,7 @@ func (j *journal) Deleted(id uint64, size uint32) {
 		j.window.forget(id)
 	} else {
 		j.window.deleted(id, tables.Inline(size))
+		j.cold.deleted(id)
 	}
 	j.countEntry()
 }

@@ -31,6 +31,7 @@ type Engine struct {
 	ends    endedJobs
 	tallies tallies
 	saved   jobCheckpoints
+	cold    coldJobs
 	closed  bool
 	trimmer trimmer
 	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
@@ -62,8 +63,8 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
 		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), tallies: newTallies(), listener: nopListener{},
-		saved: jobCheckpoints{byNumber: make(map[uint64][]byte)},
-		free:  debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
+		saved: jobCheckpoints{byNumber: make(map[uint64][]byte)}, cold: coldJobs{after: -1, stored: make(map[uint64]storedCold), warm: make(map[string]int), keepWarm: make(map[string]int)},
+		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	e.ends.mu, e.ends.machine, e.ends.clock = &e.mu, e.machine, clock

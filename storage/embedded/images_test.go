@@ -39,7 +39,7 @@ func TestReplayedWindow(t *testing.T) {
 			*h.jobs.open(id) = image{put: true, record: string(tables.AppendRecord(nil, &tube.Record{ID: id, State: tube.Ready, Tube: "a", TTR: 1}))}
 		}
 		h.lastID = lastID
-		l := loader{machine: tube.NewMachine(), fromLog: h, window: newWindow(windowBase(10, h))}
+		l := loader{machine: tube.NewMachine(), cold: new(coldJobs), fromLog: h, window: newWindow(windowBase(10, h))}
 		if err := h.jobs.drain(l.loadLogged); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ type journal struct {
 	imports     map[string]tables.ImportMark // those of the engine
 	tallies     *tallies                     // those of the engine
 	saved       *jobCheckpoints              // those of the engine
+	cold        *coldJobs                    // those of the engine
 	slog        *slog.Logger
 	fatal       func(error)
 	syncFirst   bool   // a commit is synced before its onDurable batches end
@@ -61,6 +62,7 @@ type journal struct {
 	window         *window      // receives the next changes
 	held           *window      // the window before it, if it is not handed to the checkpointer yet
 	segmentEndedAt tube.Instant // when a segment of the log last ended
+	queued         []*window    // those that are not in the tables yet, of the ones before held
 	behind         int          // windows that are not in the tables yet
 	failing        bool         // the last attempt to write the oldest of them failed
 	unwritten      int64        // bytes of the bodies in commits that are not written yet

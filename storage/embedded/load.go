@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"redstalk/storage/embedded/tables"
@@ -19,6 +20,9 @@ type loader struct {
 	imports    map[string]tables.ImportMark // gets how far imports are
 	tallies    *tallies                     // gets those that the tables lack
 	saved      *jobCheckpoints              // likewise
+	cold       *coldJobs
+	coldCounts map[string]tables.ColdCount // those that no entry of the log is about
+	storedID   uint64                      // the largest id that the tables can have
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -44,9 +48,10 @@ func (l *loader) load() error {
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
 		return err
 	}
-	if err := l.fromLog.jobs.drain(l.loadLogged); err != nil {
+	if err := l.loadCold(); err != nil {
 		return err
 	}
+	l.machine.SortTubes()
 	if err := errors.Join(l.loadPauses(), l.loadTombstones()); err != nil {
 		return err
 	}
@@ -91,8 +96,60 @@ func (l *loader) keepable(r tube.Record, body []byte) []byte {
 
 var errNoJob = errors.New("there is no such job")
 
-// loadLogged brings back a job that is in the log only.
+// loadCold brings back the jobs that only the log says something of, or that are cold in the tables. The others that are cold
+// there are only counted.
+func (l *loader) loadCold() (err error) {
+	if l.coldCounts, err = l.tables.LoadColdCounts(); err != nil {
+		return err
+	}
+	if l.coldCounts = maps.Clone(l.coldCounts); len(l.coldCounts) > 0 {
+		l.cold.lastID = l.storedID
+	}
+	if err := l.fromLog.jobs.drain(l.loadLogged); err != nil {
+		return err
+	}
+	for name, n := range l.coldCounts {
+		if n.Jobs == 0 {
+			continue
+		}
+		first, _, err := l.tables.FirstCold(name)
+		if err != nil {
+			return err
+		}
+		l.machine.RestoreCold(l.now, l.fromLog.names.name([]byte(name)), int(n.Jobs), n.Bytes, first)
+	}
+	return nil
+}
+
+// wasCold brings back a job of which the log says something, if it is cold in the tables.
+func (l *loader) wasCold(id uint64, im *image) (is bool, err error) {
+	if id > l.cold.lastID {
+		return false, nil
+	}
+	stored, body, found, err := l.tables.ColdJob(id, l.fromLog.names.name)
+	if err != nil || !found {
+		return false, err
+	}
+	l.cold.keep(storedCold{place: tables.PlaceOf(&stored), size: stored.Size})
+	n := l.coldCounts[stored.Tube]
+	l.coldCounts[stored.Tube] = tables.ColdCount{Jobs: n.Jobs - 1, Bytes: n.Bytes - uint64(stored.Size)}
+	if im.gone {
+		l.window.jobs[id] = isGoneLarge
+		return true, nil
+	}
+	l.window.jobs[id] = isChanged
+	r, err := l.decode(id, im)
+	if err != nil {
+		return true, err
+	}
+	return true, l.restore(r, l.keepable(r, body))
+}
+
+// loadLogged brings back a job that is in the log, and not in the tables unless it is cold there.
 func (l *loader) loadLogged(id uint64, im *image) error {
+	if cold, err := l.wasCold(id, im); cold || err != nil {
+		return err
+	}
 	switch {
 	case im.gone:
 		return nil

@@ -19,6 +19,8 @@ func Open(o Options) (*Engine, error) {
 	fatal := o.Fatal
 	o.Fatal = func(err error) { fatal(explainFull(o.Dir, err)) }
 	e := newEngine(o.clock)
+	e.cold.after = o.coldAfter
+	e.machine.SetColdLead(e.cold.lead())
 	e.ends.most, e.ends.recent.KeepFloors = uint64(o.HistoryBytes), true // before any goroutine of the journal
 	j, err := openJournal(&o, e)
 	if err != nil {
@@ -58,7 +60,7 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
 		dir: o.Dir, lock: lock, ownership: &ownership{dir: lock.dir, clock: o.clock},
-		machine: e.machine, imports: e.imports, tallies: &e.tallies, saved: &e.saved, slog: o.Log, fatal: o.Fatal,
+		machine: e.machine, imports: e.imports, tallies: &e.tallies, saved: &e.saved, cold: &e.cold, slog: o.Log, fatal: o.Fatal,
 		syncFirst: o.SyncEvery == 0, keep: o.KeepBodies, windowBytes: o.windowBytes, now: e.now, syncs: e.metrics.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		failures: &failures{log: o.Log, dir: o.Dir},
@@ -179,7 +181,7 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 	j.machine.SkipTo(lastID)
 	j.window.base = windowBase(lastID, fromLog)
 	l := &loader{
-		tables: j.tables, machine: j.machine, imports: j.imports, tallies: j.tallies, saved: j.saved, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
+		tables: j.tables, machine: j.machine, imports: j.imports, tallies: j.tallies, saved: j.saved, cold: j.cold, storedID: lastID, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
 	}
 	if err := l.load(); err != nil {
 		return err

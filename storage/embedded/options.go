@@ -53,6 +53,7 @@ type Options struct {
 	restoring   bool             // Dir is not complete, see target
 	segment     int64            // for tests: bytes; overrides FileSize unless it is 0
 	spare       int64            // size of the spare file; 0 with a file system of tests: there is none
+	coldAfter   time.Duration    // for tests: overrides the constant of that name unless it is 0
 	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
 	fs          vfs.FS           // for tests: nil is the real file system
 	clock       func() time.Time // for tests: nil is time.Now
@@ -78,6 +79,7 @@ func (o *Options) setDefaults() {
 	o.KeepBodies = cmp.Or(o.KeepBodies, DefaultKeepBodies)
 	o.HistoryBytes = max(cmp.Or(o.HistoryBytes, tube.DefaultHistoryBytes), 0)
 	o.windowBytes = cmp.Or(o.windowBytes, windowBytes)
+	o.coldAfter = cmp.Or(o.coldAfter, coldAfter)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -181,6 +181,9 @@ func (e *Engine) buryAll(ctx context.Context, reason string) (buried int, err er
 	}
 	ops := []storage.Op{{Kind: storage.Tubes}}
 	storage.DoWait(e, ops)
+	if err := e.buryCold(ctx, reason, ops[0].Answer.Names, &buried); err != nil {
+		return buried, err
+	}
 	all := []func() []uint64{func() []uint64 { return e.machine.FirstHeld(tube.LeaseHolder, partWork) }}
 	for _, name := range ops[0].Answer.Names {
 		for _, state := range []tube.State{tube.Ready, tube.Delayed} {
@@ -204,6 +207,24 @@ func (e *Engine) buryAll(ctx context.Context, reason string) (buried int, err er
 		}
 	}
 	return buried, nil
+}
+
+// buryCold admits and buries all cold jobs of tubes. It adds their number to buried.
+func (e *Engine) buryCold(ctx context.Context, reason string, names []string, buried *int) error {
+	for _, name := range names {
+		for next := (tube.ColdPlace{}); next != tube.NoColdPlace; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			page, err := e.journal.admitPage(coldPlaces{name, justBefore(next), tube.Never, partWork})
+			if err != nil {
+				return err
+			}
+			*buried += e.burySome(func() []uint64 { return page.ids }, reason)
+			next = page.next
+		}
+	}
+	return nil
 }
 
 // burySome buries some jobs, durably. It returns how many. The function some is called with the lock held.

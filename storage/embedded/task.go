@@ -21,6 +21,7 @@ type task struct {
 // progress is how much of the operation task.next is done.
 type progress struct {
 	bodyNeeds
+	cold      coldNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
@@ -50,12 +51,18 @@ func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progre
 			refuse(b)
 			break
 		}
-		done := e.apply(now, b, op, &p)
+		done := true
+		if err := p.cold.err; err != nil {
+			op.Answer = unreadable(err)
+		} else {
+			done = !e.awaitsCold(op, &p) && e.apply(now, b, op, &p)
+		}
 		e.dropLoaded(&p)
 		if !done {
 			rest = &task{batch: b, next: next, progress: p}
 			break
 		}
+		e.dropCold(&p)
 		p = progress{}
 	}
 	if e.journal != nil {
@@ -118,6 +125,10 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 // enqueue gives a task to the worker: now, or when its bodies or tallies are loaded, or when the journal
 // has room, if the task waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
+	if t.cold.wanted != nil {
+		e.loadCold(t)
+		return
+	}
 	if len(t.needed) > 0 {
 		e.loadBodies(t)
 		return

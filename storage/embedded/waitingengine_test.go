@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"time"
 
 	"redstalk/storage"
@@ -13,6 +14,7 @@ type waitingEngine struct{ *Engine }
 // Do implements storage.Store.
 func (s waitingEngine) Do(batches ...*storage.Batch) {
 	s.loadExhaustible(batches)
+	s.awaitWindows()
 	s.Engine.Do(batches...)
 }
 
@@ -22,10 +24,39 @@ func (s waitingEngine) DoPolling(poll func(read bool) int, batches ...*storage.B
 	s.Engine.DoPolling(poll, batches...)
 }
 
+// awaitWindows waits until all windows that have ended are in the tables, if delayed jobs become cold then.
+func (s waitingEngine) awaitWindows() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.cold.after == 1 && s.journal.behind > 0 && !s.closed && !s.journal.failing {
+		s.journal.cond.Wait()
+	}
+}
+
+// Close implements storage.Store. It checks what the tables have of cold jobs, and that the machine counts the same.
+func (s waitingEngine) Close() error {
+	if faults, err := s.journal.tables.CheckCold(); err != nil || len(faults) > 0 {
+		panic(fmt.Sprintf("%v %v", faults, err))
+	}
+	return s.Engine.Close()
+}
+
 // Tick implements storage.Store.
 func (s waitingEngine) Tick() (time.Duration, error) {
 	s.loadExhaustible(nil)
+	s.admitAllDue()
 	return s.Engine.Tick()
+}
+
+// admitAllDue admits the cold jobs that are due.
+func (s waitingEngine) admitAllDue() {
+	s.mu.Lock()
+	names := s.machine.Tubes()
+	s.mu.Unlock()
+	for _, name := range names {
+		for s.admitDuePage(name) {
+		}
+	}
 }
 
 // loadExhaustible loads the bodies of all jobs that may become dead letters.

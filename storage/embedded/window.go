@@ -180,6 +180,7 @@ func (j *journal) submitHeld() {
 		return
 	}
 	j.behind++
+	j.queued = append(j.queued, j.held)
 	j.checkpoints <- j.held // does not block: the channel has room for maxWindows
 	j.held = nil
 }

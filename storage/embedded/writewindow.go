@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,8 @@ func (j *journal) writeWindow(w *window) error {
 	var y yielder // of the checkpointer
 	in := j.tables.NewIngest(y.work)
 	defer in.Remove()
-	if err := j.writeFiles(in, w); err != nil {
+	var cold coldWritten
+	if err := j.writeFiles(in, w, &cold); err != nil {
 		return err
 	}
 	written, err := j.writeEnded(in, w, y.work)
@@ -41,7 +43,7 @@ func (j *journal) writeWindow(w *window) error {
 	if err := j.checkRoom(); err != nil {
 		return err
 	}
-	if err := in.Commit(); err != nil {
+	if err := j.commitWindow(in, w, &cold); err != nil {
 		return err
 	}
 	written(true)
@@ -63,13 +65,13 @@ func (j *journal) dropCheckpoints(w *window) {
 }
 
 // writeFiles writes a window to ingest files.
-func (j *journal) writeFiles(in *tables.Ingest, w *window) error {
+func (j *journal) writeFiles(in *tables.Ingest, w *window, cold *coldWritten) error {
 	var jobs []jobNow
 	err := w.chunks(perHold, func(ids []uint64) error {
 		jobs = j.jobsNow(jobs, ids)
 		defer releaseJobs(jobs)
 		for i := range jobs {
-			if err := writeJob(in, w, ids[i], &jobs[i]); err != nil {
+			if err := j.writeJob(in, w, ids[i], &jobs[i], cold); err != nil {
 				return err
 			}
 		}
@@ -97,6 +99,9 @@ type jobNow struct {
 	body     []byte
 	buffer   tube.Buffer // of body, or nil; it is retained until releaseJobs
 	found    bool
+	stored   storedCold // what the tables have of it as a cold job, if wasCold
+	wasCold  bool
+	isCold   bool // it is to be written as one
 }
 
 // releaseJobs releases the buffers of jobs.
@@ -119,8 +124,10 @@ func (j *journal) jobsNow(room []jobNow, ids []uint64) []jobNow {
 	for i, id := range ids {
 		n := &jobs[i]
 		n.record, n.body, n.found = j.machine.Record(id, &n.metadata)
+		n.stored, n.wasCold = j.cold.stored[id]
 		if n.found {
-			n.buffer = j.machine.Buffer(j.machine.Find(id))
+			job := j.machine.Find(id)
+			n.buffer, n.isCold = j.machine.Buffer(job), j.canBeCold(job, &n.record)
 		}
 		if n.buffer != nil {
 			n.buffer.Retain()
@@ -130,19 +137,58 @@ func (j *journal) jobsNow(room []jobNow, ids []uint64) []jobNow {
 }
 
 // writeJob writes what the tables lack of a job of the window.
-func writeJob(in *tables.Ingest, w *window, id uint64, now *jobNow) error {
+func (j *journal) writeJob(in *tables.Ingest, w *window, id uint64, now *jobNow, cold *coldWritten) error {
 	s := w.staleness(id)
+	gone := s == isGone || s == isGoneLarge
 	switch {
-	case s == isGone || s == isGoneLarge:
+	case gone && now.wasCold:
+		cold.others = append(cold.others, id)
+		return in.RemoveCold(now.stored.place, now.stored.size, s == isGoneLarge)
+	case gone:
 		return in.RemoveJob(id, s == isGoneLarge)
 	case !now.found:
 		// The job was deleted after the window, and a later window removes it. Or it was
 		// put and deleted within the window, and there is nothing to remove.
 		return nil
+	case now.isCold || now.wasCold:
+		return j.writeCold(in, s, now, id > w.base, cold)
 	case s == isChanged:
 		return in.ChangeJob(&now.record)
 	}
 	return in.PutJob(&now.record, now.body, id > w.base)
+}
+
+// writeCold writes a job that is to be cold, or was in the tables.
+func (j *journal) writeCold(in *tables.Ingest, s staleness, now *jobNow, recent bool, cold *coldWritten) (err error) {
+	r, body := &now.record, now.body
+	if s == isChanged || now.wasCold {
+		if body, err = j.inlineBody(r, body); err != nil {
+			return err
+		}
+	}
+	if !now.isCold {
+		cold.others = append(cold.others, r.ID)
+		return errors.Join(in.RemoveCold(now.stored.place, r.Size, false), in.WarmJob(r, body))
+	}
+	cold.cold = append(cold.cold, storedCold{place: tables.PlaceOf(r), size: r.Size})
+	if now.wasCold {
+		return in.PutCold(r, body, &now.stored.place, recent)
+	}
+	if s == isChanged {
+		err = in.RemoveJob(r.ID, false)
+	}
+	return errors.Join(err, in.PutCold(r, body, nil, recent))
+}
+
+// inlineBody returns the body of a job that the tables have, if it is inline.
+func (j *journal) inlineBody(r *tube.Record, body []byte) ([]byte, error) {
+	switch {
+	case !tables.Inline(r.Size):
+		return nil, nil
+	case r.Size == 0 || body != nil:
+		return body, nil
+	}
+	return j.tables.Body(r.ID)
 }
 
 // dropBodies drops bodies from memory that are in the tables now. It keeps those of

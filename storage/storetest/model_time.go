@@ -119,6 +119,7 @@ func (m *Model) reopenTubes() {
 			m.tubes = append(m.tubes, j.tube)
 		}
 	}
+	slices.SortFunc(m.tubes[1:], func(a, b *modelTube) int { return cmp.Compare(a.name, b.name) })
 	for _, t := range m.tubes {
 		t.total, t.deletes, t.pauses, t.expired = 0, 0, 0, 0
 		t.using, t.watching = 0, 0

@@ -16,12 +16,14 @@ import (
 // is. Keys given to Pebble one by one would be written to a file first, and again whenever
 // Pebble merges that file with others.
 type Ingest struct {
-	tables  *Tables
-	options sstable.WriterOptions
-	paths   [numFiles]string
-	writers [numFiles]*sstable.Writer // nil: nothing was written to the file
-	records uint64                    // written so far
-	yield   func()                    // is called after each small piece of work
+	tables   *Tables
+	options  sstable.WriterOptions
+	paths    [numFiles]string
+	writers  [numFiles]*sstable.Writer // nil: nothing was written to the file
+	records  uint64                    // written so far
+	index    indexChanges
+	complete []string // paths of complete files
+	yield    func()   // is called after each small piece of work
 
 	key, value []byte // buffers
 }
@@ -34,6 +36,8 @@ type ingestFile int
 const (
 	checkpoints ingestFile = iota
 	tallies
+	oldCold
+	newCold
 	oldBodies
 	newBodies
 	changes
@@ -41,6 +45,8 @@ const (
 	oldJobs
 	newJobs
 	others // tombstones, groups, imports, last id, schedules, pauses, batches, policies, first segment
+	index
+	coldCounts
 	numFiles
 )
 
@@ -109,34 +115,36 @@ func (in *Ingest) writer(f ingestFile) (*sstable.Writer, error) {
 	return in.writers[f], nil
 }
 
+// Finish completes the files. Commit does it, too, but takes longer then.
+func (in *Ingest) Finish() error { return in.close() }
+
 // Commit makes the files a part of the tables: all of them or, if there is an error,
 // none.
 func (in *Ingest) Commit() error {
-	paths, err := in.close()
-	if err != nil {
+	if err := in.close(); err != nil {
 		return err
 	}
-	if err := in.tables.db.Ingest(context.Background(), paths); err != nil {
+	if err := in.tables.db.Ingest(context.Background(), in.complete); err != nil {
 		return fmt.Errorf("ingesting files into the tables: %w", err)
 	}
 	in.tables.migrated.Add(in.records)
+	in.tables.countCold(&in.index)
 	return nil
 }
 
-// close completes the files that something was written to, syncs them, and returns
-// their paths.
-func (in *Ingest) close() (paths []string, err error) {
+// close completes the files that something was written to, and syncs them.
+func (in *Ingest) close() (err error) {
 	for f, w := range in.writers {
 		if w == nil {
 			continue
 		}
 		in.writers[f] = nil
-		paths = append(paths, in.paths[f])
+		in.complete = append(in.complete, in.paths[f])
 		if e := w.Close(); e != nil {
 			err = errors.Join(err, fmt.Errorf("writing %s: %w", in.paths[f], e))
 		}
 	}
-	return paths, err
+	return err
 }
 
 // Remove removes the files, if they exist. Errors do not matter: the next ingest

@@ -72,7 +72,7 @@ func Open(o Options) (*Tables, error) {
 		cache.Unref()
 		return nil, errors.Join(err, dir.Close())
 	}
-	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir}, nil
+	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir, cold: make(map[string]ColdCount)}, nil
 }
 
 // ReadFirstSegment returns the FirstSegment of tables that must exist. It writes nothing: in

@@ -185,7 +185,7 @@ func (t *Tables) Body(id uint64) ([]byte, error) { return readBody(t.db, id) }
 // reader, even if the file can be opened by then.
 func readBody(from pebble.Reader, id uint64) ([]byte, error) {
 	body, err := tryBody(from, id)
-	if err != nil && !IsDamage(err) {
+	if err != nil && (!IsDamage(err) || errors.Is(err, pebble.ErrNotFound)) { // a job can become cold, or cease to be, between two reads
 		body, err = tryBody(from, id)
 	}
 	return body, err
@@ -204,10 +204,15 @@ func tryBody(from pebble.Reader, id uint64) ([]byte, error) {
 
 // readInline reads the body behind a job's record; it is empty if there is none.
 func readInline(from pebble.Reader, id uint64) ([]byte, error) {
-	return get(from, idKey(nil, jobKey, id), func(value []byte) ([]byte, error) {
+	ofRecord := func(value []byte) ([]byte, error) {
 		_, body, err := DecodeRecord(id, value, func([]byte) string { return "" })
 		return body, err
-	})
+	}
+	body, err := get(from, idKey(nil, jobKey, id), ofRecord)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return get(from, idKey(nil, coldKey, id), ofRecord)
+	}
+	return body, err
 }
 
 // get returns a copy of a part of the value of key.

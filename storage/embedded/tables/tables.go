@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage/embedded/wal"
+	"redstalk/tube"
 )
 
 // The keys of the tables. Numbers in keys are big-endian, so that jobs are
@@ -21,6 +22,9 @@ import (
 //	n          8 bytes: the largest id that was given out before that segment
 //	j ID       record of a job as it was first written, see AppendRecord, followed by
 //	           its body if that is inline
+//	J ID       the same of a cold job, as it was last written
+//	x 03 TUBE 00 DUE ID  the index of cold jobs: DUE and ID in 8 bytes each; the value is empty
+//	y TUBE     how many cold jobs a tube has, and how many bytes their bodies; 8 bytes each
 //	b ID       its body if that is not inline
 //	c ID       record of a job as it was last written; missing if it was written once
 //	e TUBE 00 SEQ  the record of an ended job, see ended.Append
@@ -57,6 +61,11 @@ const (
 
 	checkpointKey byte = 'C'
 
+	coldKey      byte = 'J'
+	indexKey     byte = 'x'
+	delayedIndex byte = byte(tube.Delayed)
+	coldCountKey byte = 'y'
+
 	endedKey      byte = 'e'
 	endedBatchKey byte = 'f'
 	endedTubeKey  byte = 'g'
@@ -87,7 +96,8 @@ type Tables struct {
 	db       *pebble.DB
 	cache    *pebble.Cache
 	dir      *wal.Directory
-	migrated atomic.Uint64 // see Migrated
+	migrated atomic.Uint64        // see Migrated
+	cold     map[string]ColdCount // by tube, as they are written; owned by whoever commits an Ingest with cold jobs
 }
 
 // Directory returns the directory of the tables.
@@ -188,7 +198,8 @@ func (t *Tables) commitLayout(b *pebble.Batch) error {
 
 // Compact makes Pebble free the space of deleted jobs.
 func (t *Tables) Compact() error {
-	return t.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+	return errors.Join(t.db.Compact(context.Background(), []byte{coldKey}, []byte{jobKey + 1}, false),
+		t.db.Compact(context.Background(), []byte{indexKey}, []byte{indexKey + 1}, false))
 }
 
 // Checkpoint writes the tables as they are now to a directory that must not exist. It links the

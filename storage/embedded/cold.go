@@ -1,0 +1,389 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"redstalk/storage/embedded/tables"
+	"redstalk/tube"
+)
+
+// Delayed jobs that are not due soon are cold: they are in the tables only, and the machine counts them (tube.Machine.Evict). The
+// checkpointer makes jobs cold after it has written them. They are admitted, which means that they are read and given back to the machine, when
+// they are due soon (admitDue), and for operations that may concern them (coldneeds.go). Whether a job is cold is nowhere in the
+// log: after a crash a job is where the tables and the log say.
+//
+// What the tables say of a job is true if no window that is not in the tables says anything of it. Only such jobs are made cold. A job that
+// was read is admitted if it is not in the machine and in no such window, and if no window became part of the tables between the
+// reading and the lock: otherwise a job that was deleted could come back. That is what ingesting is for.
+
+// coldJobs is what an engine knows of cold jobs. Its fields but ingesting are guarded by the engine's lock.
+type coldJobs struct {
+	after time.Duration // from now: jobs that are due later can be cold; negative: none can
+
+	// ingesting is locked while a window becomes part of the tables; and, shared, while cold jobs are read and admitted. It is locked before the
+	// engine's lock.
+	ingesting sync.RWMutex
+
+	lastID    uint64                // no cold job has a larger id; 0: there are none
+	stored    map[uint64]storedCold // jobs that the tables have as cold ones, but are in the machine or have gone since; see keep and forget
+	warm      map[string]int        // how many of these each tube has in the machine
+	evictions uint64                // how many jobs were made cold so far
+	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
+	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
+	admitting bool                  // admitDue runs
+}
+
+// storedCold is what the tables have of a cold job in their index.
+type storedCold struct {
+	place tables.Place
+	size  uint32
+	gone  bool // it was deleted
+}
+
+// keep records that the tables have a job as a cold one that is not cold now.
+func (c *coldJobs) keep(s storedCold) {
+	if old, has := c.stored[s.place.ID]; !has || old.gone {
+		c.warm[s.place.Tube]++
+	}
+	c.stored[s.place.ID] = s
+}
+
+// forget is called when such a job is cold, or the tables no longer have it as a cold one.
+func (c *coldJobs) forget(id uint64) {
+	s, has := c.stored[id]
+	delete(c.stored, id)
+	if has && !s.gone {
+		c.cool(s.place.Tube)
+	}
+}
+
+// deleted is called when a job is deleted.
+func (c *coldJobs) deleted(id uint64) {
+	if s, has := c.stored[id]; has && !s.gone {
+		s.gone = true
+		c.stored[id] = s
+		c.cool(s.place.Tube)
+	}
+}
+
+func (c *coldJobs) cool(name string) {
+	if c.warm[name]--; c.warm[name] == 0 {
+		delete(c.warm, name)
+	}
+}
+
+// lead is how long before they are due jobs are admitted, and reach how far ahead admitDue reads at most. Since that is less than after, no job is
+// made cold before a place that admitDue has passed.
+func (c *coldJobs) lead() time.Duration  { return c.after / 2 }
+func (c *coldJobs) reach() time.Duration { return c.after / 4 * 3 }
+
+const (
+	// coldAfter is coldJobs.after unless a test says otherwise.
+	coldAfter = time.Minute
+
+	// coldPage is how many cold jobs are admitted at once when they are due soon.
+	coldPage = 1000
+
+	// mostWarm is how many of the jobs that were cold a tube can have in memory before no more are admitted because they are due.
+	mostWarm = 250_000
+)
+
+// canBeCold reports whether a job can be written as a cold one. The lock is held.
+func (j *journal) canBeCold(job *tube.Job, r *tube.Record) bool {
+	return j.cold.after >= 0 && r.State == tube.Delayed && j.isFarAhead(tube.Instant(r.Rank)) && j.machine.CanBeCold(job)
+}
+
+// isFarAhead reports whether a job that is due at a wall time can be cold. The lock is held.
+func (j *journal) isFarAhead(due tube.Instant) bool {
+	return due.Until(j.machine.Wall(j.now())) > j.cold.after
+}
+
+// coldWritten is what has become of cold jobs in a window.
+type coldWritten struct {
+	cold   []storedCold // these were written as cold jobs
+	others []uint64     // these are cold in the tables no longer
+}
+
+// commitWindow makes a window part of the tables. Then it makes the jobs cold that were written as such, unless they have changed.
+func (j *journal) commitWindow(in *tables.Ingest, w *window, c *coldWritten) error {
+	if err := in.Finish(); err != nil {
+		return err
+	}
+	if err := j.ingest(in, w); err != nil {
+		return err
+	}
+	for ids := range slices.Chunk(c.others, perHold) {
+		j.forgetStored(ids)
+	}
+	for jobs := range slices.Chunk(c.cold, perHold) {
+		j.evictWritten(jobs)
+	}
+	return nil
+}
+
+// ingest makes a window part of the tables.
+func (j *journal) ingest(in *tables.Ingest, w *window) error {
+	j.cold.ingesting.Lock()
+	defer j.cold.ingesting.Unlock()
+	if err := in.Commit(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.queued = slices.DeleteFunc(j.queued, func(q *window) bool { return q == w })
+	return nil
+}
+
+func (j *journal) forgetStored(ids []uint64) {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	for _, id := range ids {
+		j.cold.forget(id)
+	}
+}
+
+// evictWritten makes jobs cold that were written as such, unless they have changed.
+func (j *journal) evictWritten(jobs []storedCold) {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	for _, s := range jobs {
+		j.cold.lastID = max(j.cold.lastID, s.place.ID)
+		j.cold.keep(s)
+		j.evict(s.place.ID)
+	}
+}
+
+// evict makes a job cold again, if the tables have it as it is, and it is not due soon. The lock is held.
+func (j *journal) evict(id uint64) {
+	s, has := j.cold.stored[id]
+	if !has || !j.isFarAhead(s.place.Due) || j.cold.keepWarm[s.place.Tube] > 0 || j.isChanging(id) {
+		return
+	}
+	var metadata tube.Metadata
+	r, _, found := j.machine.Record(id, &metadata)
+	if found && r.State == tube.Delayed && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
+		j.cold.forget(id)
+		j.cold.evictions++
+	}
+}
+
+// isChanging reports whether a window that is not in the tables says anything of a job that they have. The lock is held.
+func (j *journal) isChanging(id uint64) bool {
+	if _, is := j.window.jobs[id]; is {
+		return true
+	}
+	if j.held != nil {
+		if _, is := j.held.jobs[id]; is {
+			return true
+		}
+	}
+	for _, w := range j.queued {
+		if _, is := w.jobs[id]; is {
+			return true
+		}
+	}
+	return false
+}
+
+// coldPlaces says which cold jobs of a tube are to be admitted.
+type coldPlaces struct {
+	tube  string
+	after tube.ColdPlace // those behind it
+	by    tube.Instant   // that are due by then
+	n     int            // up to so many
+}
+
+// admittedPage says which cold jobs were admitted.
+type admittedPage struct {
+	ids       []uint64
+	next      tube.ColdPlace // the place behind those that were read; tube.NoColdPlace: there are no more
+	evictions uint64         // how many jobs were made cold before they were read
+}
+
+// admitPage admits cold jobs of a tube.
+func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
+	j.cold.ingesting.RLock()
+	defer j.cold.ingesting.RUnlock()
+	j.mu.Lock()
+	page.evictions = j.cold.evictions
+	j.mu.Unlock()
+	for left := which.n; left > 0; left = which.n - len(page.ids) {
+		var places []tube.ColdPlace
+		places, page.next, err = j.tables.ColdPlaces(which.tube, which.after, which.by, left)
+		if err != nil {
+			return page, err
+		}
+		var jobs []coldJob
+		if jobs, err = j.readCold(which.tube, j.areCold(places)); err != nil {
+			return page, err
+		}
+		if j.cold.afterRead != nil {
+			j.cold.afterRead()
+		}
+		for part := range slices.Chunk(jobs, perHold) {
+			page.ids = append(page.ids, j.admitAll(part)...)
+		}
+		if page.next.Due > which.by || page.next == tube.NoColdPlace {
+			break
+		}
+		which.after = justBefore(page.next)
+	}
+	return page, nil
+}
+
+// readCold reads cold jobs of a tube. It leaves out those that are damaged. ingesting is locked for sharing.
+func (j *journal) readCold(name string, places []tube.ColdPlace) (jobs []coldJob, err error) {
+	err = j.tables.ColdJobs(name, places, func(r tube.Record, body []byte) {
+		jobs = append(jobs, coldJob{r, bytes.Clone(body)})
+	})
+	if err == nil || !tables.IsDamage(err) {
+		return jobs, err
+	}
+	jobs = nil
+	for _, p := range places {
+		r, body, found, err := j.tables.ColdJob(p.ID, func(b []byte) string { return string(b) })
+		switch {
+		case err == nil && found:
+			jobs = append(jobs, coldJob{r, body})
+		case err == nil || tables.IsDamage(err):
+			j.bodyReads.report("a delayed job is damaged, and stays as it is", p.ID, err)
+		default:
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// areCold returns the places whose jobs are cold. ingesting is locked for sharing.
+func (j *journal) areCold(places []tube.ColdPlace) []tube.ColdPlace {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	return slices.DeleteFunc(places, func(p tube.ColdPlace) bool { return j.machine.Find(p.ID) != nil || j.isChanging(p.ID) })
+}
+
+// admitAll admits jobs that were read, and returns those that were cold. ingesting is locked for sharing.
+func (j *journal) admitAll(jobs []coldJob) (admitted []uint64) {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	now := j.now()
+	for i := range jobs {
+		if j.admit(now, &jobs[i]) {
+			admitted = append(admitted, jobs[i].record.ID)
+		}
+	}
+	return admitted
+}
+
+// admitOne admits a job, if it is cold.
+func (j *journal) admitOne(id uint64) (admitted []uint64, err error) {
+	j.cold.ingesting.RLock()
+	defer j.cold.ingesting.RUnlock()
+	r, body, found, err := j.tables.ColdJob(id, func(name []byte) string { return string(name) })
+	if err != nil || !found {
+		return nil, err
+	}
+	return j.admitAll([]coldJob{{r, body}}), nil
+}
+
+// coldJob is a cold job that was read.
+type coldJob struct {
+	record tube.Record
+	body   []byte // nil if it is not inline
+}
+
+// admit gives a job back to the machine that was read. It returns false if it is not cold, but there already, or gone. The lock is held.
+func (j *journal) admit(now tube.Instant, c *coldJob) bool {
+	id := c.record.ID
+	if j.machine.Find(id) != nil || j.isChanging(id) {
+		return false
+	}
+	stored, body := storedCold{place: tables.PlaceOf(&c.record), size: c.record.Size}, c.body
+	if len(body) == 0 || j.bytesInMemory() > j.keep {
+		body = nil
+	}
+	if err := j.machine.Admit(now, c.record, body); err != nil {
+		j.bodyReads.report("a delayed job cannot be read from the journal", id, err)
+		return false
+	}
+	j.cold.keep(stored)
+	return true
+}
+
+// admitFirst admits up to n of the first cold jobs of a tube.
+func (j *journal) admitFirst(name string, n int) (page admittedPage, err error) {
+	j.mu.Lock()
+	_, first := j.machine.Cold(name)
+	j.mu.Unlock()
+	page, err = j.admitPage(coldPlaces{name, justBefore(first), tube.Never, n})
+	if err != nil {
+		return page, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if page.evictions == j.cold.evictions {
+		j.machine.ColdFrom(name, page.next)
+	}
+	return page, nil
+}
+
+func justBefore(p tube.ColdPlace) tube.ColdPlace {
+	if p.ID > 0 {
+		return tube.ColdPlace{Due: p.Due, ID: p.ID - 1}
+	}
+	return tube.ColdPlace{Due: max(p.Due-1, 0), ID: 1<<64 - 1}
+}
+
+// startAdmitting starts admitDue if cold jobs are due soon. The lock is held.
+func (e *Engine) startAdmitting() {
+	if names := e.machine.ColdDue(); len(names) > 0 && !e.cold.admitting && !e.closed {
+		e.cold.admitting = true
+		e.pending++
+		go e.admitDue(names)
+	}
+}
+
+// admitDue admits the cold jobs of tubes that are due soon.
+func (e *Engine) admitDue(names []string) {
+	for _, name := range names {
+		for e.admitDuePage(name) {
+		}
+	}
+	e.mu.Lock()
+	e.cold.admitting = false
+	next, now := e.machine.Next(), e.now()
+	e.mu.Unlock()
+	e.tasksEnded(1)
+	e.listener.Due(untilDue(next, now))
+}
+
+// admitDuePage admits the next cold jobs of a tube. It returns whether there are more that are due soon.
+func (e *Engine) admitDuePage(name string) (more bool) {
+	j := e.journal
+	e.mu.Lock()
+	jobs, first := e.machine.Cold(name)
+	ahead, now := e.machine.WallAhead(), e.machine.Wall(e.now())
+	wanted := jobs > 0 && !e.closed && first.Due.Until(now) <= e.cold.lead() && e.cold.warm[name] < mostWarm
+	e.mu.Unlock()
+	if !wanted {
+		return false
+	}
+	by := now.Plus(e.cold.reach())
+	page, err := j.admitPage(coldPlaces{name, justBefore(first), by, coldPage})
+	if err != nil {
+		j.bodyReads.report("the next delayed jobs of a tube cannot be read from the journal", 0, err)
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next := page.next
+	if page.evictions != e.cold.evictions && next.Due > by {
+		next = tube.ColdPlace{Due: by + 1}
+	}
+	if ahead == e.machine.WallAhead() {
+		e.machine.ColdFrom(name, next)
+	}
+	return next.Due <= by
+}
