@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -155,4 +156,50 @@ func TestColdUnreadable(t *testing.T) {
 	if string(peeked[0].Answer.Body) != "body 0" || peeked[1].Answer.ID != first || peeked[2].Answer.Count != 20 {
 		t.Errorf("%+v", peeked)
 	}
+}
+
+// TestColdBackup: a backup has cold jobs; they are cold in the engine that is restored from it, or buried like all others.
+func TestColdBackup(t *testing.T) {
+	dir := t.TempDir()
+	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), segment: minFileSize, windowBytes: -1, coldAfter: 1})
+	defer e.Close()
+	putCold(t, waitingEngine{e}, 700)
+	backup := filepath.Join(dir, "backup")
+	if _, err := e.Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := restored(t, backup, false)
+	if stats := totals(t, again); stats.Delayed != 700 || again.machine.ColdJobs() != 700 {
+		t.Errorf("%d jobs are delayed, %d of them cold", stats.Delayed, again.machine.ColdJobs())
+	}
+	buried, r := restored(t, backup, true)
+	if stats := totals(t, buried); stats.Delayed != 0 || stats.Buried < 700 || r.Buried != int(stats.Buried) {
+		t.Errorf("%+v, and %d were buried", stats, r.Buried)
+	}
+}
+
+// TestColdKickWhileMade: a kick of delayed jobs ends though others become cold meanwhile.
+func TestColdKickWhileMade(t *testing.T) {
+	d := coldDisk()
+	s := d.open(t)
+	defer s.Close()
+	putCold(t, s, 2000)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				do(t, s, storage.Op{Kind: storage.Put, Tube: "cold", Delay: 999, TTR: 10, Body: make([]byte, 4000)})
+			}
+		}
+	}()
+	kicked := 0
+	for kicked < 1500 {
+		kicked += do(t, s, storage.Op{Kind: storage.Kick, Tube: "cold", MaxJobs: 500})[0].Answer.Count
+	}
+	close(stop)
+	<-stopped
 }

@@ -7,15 +7,34 @@ import (
 
 // An operation that may concern cold jobs waits until they are admitted, and is carried out then.
 
-// coldNeeds are the cold jobs that an operation needs in the machine to go on.
+// coldNeeds are the cold jobs that an operation needs in the machine to go on. An operation that needs none has nil.
 type coldNeeds struct {
-	wanted func() (admittedPage, error) // admits them; nil: none are needed
+	wanted func() (admittedPage, error) // admits them; nil: they are admitted
 	read   bool                         // a page was read
 	page   admittedPage                 // that one
 	err    error                        // why they cannot be read
 
 	admitted []uint64 // for the operation so far. They can be made cold again when it is done
 	keepWarm string   // the tube that it keeps warm; "": none
+}
+
+// wasRead reports whether a page was read.
+func (c *coldNeeds) wasRead() bool { return c != nil && c.read }
+
+// unreadCold returns why the cold jobs of an operation cannot be read; nil if they can.
+func (p *progress) unreadCold() error {
+	if p.cold == nil {
+		return nil
+	}
+	return p.cold.err
+}
+
+// wants lets an operation wait until cold jobs are admitted.
+func (p *progress) wants(admit func() (admittedPage, error)) {
+	if p.cold == nil {
+		p.cold = new(coldNeeds)
+	}
+	p.cold.wanted = admit
 }
 
 // coldPart is how many cold jobs are admitted at once for an operation on many.
@@ -26,18 +45,17 @@ func (e *Engine) awaitsCold(op *storage.Op, p *progress) bool {
 	if e.cold.lastID == 0 {
 		return false
 	}
-	c := &p.cold
 	switch op.Kind {
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.GetCheckpoint, storage.JobStats,
 		storage.MoveJob, storage.Replay, storage.WaitEnded:
-		e.needJob(op.ID, c)
+		e.needJob(op.ID, p)
 	case storage.Kick:
 		if p.from == tube.Delayed || !p.begun && e.kicksDelayed(op.Tube) {
-			e.needFirst(op.Tube, c)
+			e.needFirst(op.Tube, p)
 		}
 	case storage.PeekHead, storage.MoveJobs:
 		if op.State == tube.Delayed {
-			e.needFirst(op.Tube, c)
+			e.needFirst(op.Tube, p)
 		}
 	case storage.ListJobs:
 		if op.State == tube.Delayed {
@@ -45,21 +63,21 @@ func (e *Engine) awaitsCold(op *storage.Op, p *progress) bool {
 		}
 	case storage.Flush:
 		if op.State == tube.Delayed || op.State == tube.Gone {
-			e.needFlushed(op, c)
+			e.needFlushed(op, p)
 		}
 	}
-	return c.wanted != nil
+	return p.cold != nil && p.cold.wanted != nil
 }
 
 // needJob asks for a job that may be cold.
-func (e *Engine) needJob(id uint64, c *coldNeeds) {
-	if c.read || id == 0 || id > e.cold.lastID || e.machine.Find(id) != nil {
+func (e *Engine) needJob(id uint64, p *progress) {
+	if p.cold.wasRead() || id == 0 || id > e.cold.lastID || e.machine.Find(id) != nil {
 		return
 	}
-	c.wanted = func() (page admittedPage, err error) {
+	p.wants(func() (page admittedPage, err error) {
 		page.ids, err = e.journal.admitOne(id)
 		return page, err
-	}
+	})
 }
 
 func (e *Engine) kicksDelayed(name string) bool {
@@ -68,42 +86,66 @@ func (e *Engine) kicksDelayed(name string) bool {
 }
 
 // needFirst asks for the first jobs of a tube, if they may be cold.
-func (e *Engine) needFirst(name string, c *coldNeeds) {
-	if e.machine.ColdFirst(name) && !(c.read && c.page.next == tube.NoColdPlace) {
-		c.wanted = func() (admittedPage, error) { return e.journal.admitFirst(name, coldPart) }
+func (e *Engine) needFirst(name string, p *progress) {
+	if e.mayComeFirst(name, p) {
+		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(name, coldPart) })
 	}
+}
+
+// mayComeFirst reports whether a cold job may be the first of the delayed jobs of a tube. It is not so if the tables had none when they were
+// last read for the operation.
+func (e *Engine) mayComeFirst(name string, p *progress) bool {
+	none := p.cold.wasRead() && p.cold.page.next == tube.NoColdPlace && p.cold.page.evictions == e.cold.evictions
+	return e.machine.ColdFirst(name) && !none
 }
 
 // needListed asks for the cold jobs that may be in a page of a list. If jobs became cold since they were read, it asks again.
 func (e *Engine) needListed(op *storage.Op, p *progress) {
-	c, jobs := &p.cold, 0
-	if jobs, _ = e.machine.Cold(op.Tube); jobs == 0 || c.read && c.page.evictions == e.cold.evictions {
+	jobs, _ := e.machine.Cold(op.Tube)
+	if jobs == 0 || p.cold.wasRead() && p.cold.page.evictions == e.cold.evictions {
 		return
 	}
 	after, valid := e.machine.PlaceOfCursor(cursorOf(op))
 	if valid {
 		p.begun, p.list = false, nil
 		n := min(int(op.MaxJobs), tube.MaxListed) + 1
-		c.wanted = func() (admittedPage, error) { return e.journal.admitPage(coldPlaces{op.Tube, after, tube.Never, n}) }
+		p.wants(func() (admittedPage, error) { return e.journal.admitPage(coldPlaces{op.Tube, after, tube.Never, n}) })
 	}
 }
 
 // needFlushed asks for the next cold jobs of a tube that is flushed, which keeps all others warm meanwhile.
-func (e *Engine) needFlushed(op *storage.Op, c *coldNeeds) {
-	jobs, first := e.machine.Cold(op.Tube)
-	if jobs == 0 || len(c.page.ids) > 0 || c.read && c.page.next == tube.NoColdPlace || op.Args != nil && op.Args.Group != "" {
+func (e *Engine) needFlushed(op *storage.Op, p *progress) {
+	jobs, next := e.machine.Cold(op.Tube)
+	if jobs == 0 || op.Args != nil && op.Args.Group != "" {
 		return
 	}
-	if c.keepWarm == "" {
-		c.keepWarm = op.Tube
+	if p.cold.wasRead() {
+		if next = p.cold.page.next; len(p.cold.page.ids) > 0 || next == tube.NoColdPlace {
+			return
+		}
+	}
+	p.wants(func() (admittedPage, error) {
+		return e.journal.admitPage(coldPlaces{op.Tube, justBefore(next), tube.Never, coldPart})
+	})
+	if p.cold.keepWarm == "" {
+		p.cold.keepWarm = op.Tube
 		e.cold.keepWarm[op.Tube]++
 	}
-	if c.read {
-		first = c.page.next
+}
+
+// flushCold removes the cold jobs that were admitted for a flush. It returns false if there are more.
+func (e *Engine) flushCold(now tube.Instant, p *progress) (done bool) {
+	c := p.cold
+	if c == nil {
+		return true
 	}
-	c.wanted = func() (admittedPage, error) {
-		return e.journal.admitPage(coldPlaces{op.Tube, justBefore(first), tube.Never, coldPart})
+	for _, id := range c.page.ids {
+		if e.machine.FlushJob(now, p.flush, id) {
+			e.spend(1)
+		}
 	}
+	c.page.ids, c.admitted = nil, nil
+	return c.page.next == tube.NoColdPlace
 }
 
 // loadCold admits the cold jobs that a task needs, on a goroutine of its own, and then gives the task back to the worker. The lock is
@@ -114,7 +156,7 @@ func (e *Engine) loadCold(t *task) {
 		page, err := wanted()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		c := &t.cold
+		c := t.cold
 		c.wanted, c.read, c.page, c.err = nil, true, page, err
 		c.admitted = append(c.admitted, page.ids...)
 		e.enqueue(t)
@@ -123,6 +165,9 @@ func (e *Engine) loadCold(t *task) {
 
 // dropCold is called when an operation is done: what was admitted for it can be cold again, unless it has changed. The lock is held.
 func (e *Engine) dropCold(p *progress) {
+	if p.cold == nil {
+		return
+	}
 	if name := p.cold.keepWarm; name != "" {
 		if e.cold.keepWarm[name]--; e.cold.keepWarm[name] == 0 {
 			delete(e.cold.keepWarm, name)

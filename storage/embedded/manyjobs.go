@@ -48,18 +48,11 @@ func (e *Engine) flush(now tube.Instant, op *storage.Op, p *progress) (done bool
 	if !p.begun {
 		p.begun, p.flush = true, e.newFlush(op)
 	}
-	for _, id := range p.cold.page.ids {
-		if e.machine.FlushJob(now, p.flush, id) {
-			e.spend(1)
-		}
+	if done = e.flushCold(now, p); done {
+		var work int
+		work, done = e.machine.FlushSome(now, p.flush, max(e.budget, 1))
+		e.spend(work)
 	}
-	p.cold.page.ids, p.cold.admitted = nil, nil
-	if p.cold.keepWarm != "" && p.cold.page.next != tube.NoColdPlace {
-		op.Answer.Count = p.flush.Removed()
-		return false
-	}
-	work, done := e.machine.FlushSome(now, p.flush, max(e.budget, 1))
-	e.spend(work)
 	op.Answer.Count = p.flush.Removed()
 	return done
 }

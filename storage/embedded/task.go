@@ -21,7 +21,7 @@ type task struct {
 // progress is how much of the operation task.next is done.
 type progress struct {
 	bodyNeeds
-	cold      coldNeeds
+	cold      *coldNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
@@ -52,7 +52,7 @@ func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progre
 			break
 		}
 		done := true
-		if err := p.cold.err; err != nil {
+		if err := p.unreadCold(); err != nil {
 			op.Answer = unreadable(err)
 		} else {
 			done = !e.awaitsCold(op, &p) && e.apply(now, b, op, &p)
@@ -125,7 +125,7 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 // enqueue gives a task to the worker: now, or when its bodies or tallies are loaded, or when the journal
 // has room, if the task waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
-	if t.cold.wanted != nil {
+	if t.cold != nil && t.cold.wanted != nil {
 		e.loadCold(t)
 		return
 	}
