@@ -267,8 +267,8 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	scripts, _ := filepath.Glob("../packages/*.sh")
-	if len(scripts) != 5 {
-		t.Errorf("%v", scripts)
+	if len(scripts) == 0 {
+		t.Error("there are none")
 	}
 	for _, path := range scripts {
 		if out, err := exec.Command("sh", "-n", path).CombinedOutput(); err != nil {
