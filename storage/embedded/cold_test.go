@@ -160,20 +160,21 @@ func TestColdUnreadable(t *testing.T) {
 
 // TestColdBackup: a backup has cold jobs; they are cold in the engine that is restored from it, or buried like all others.
 func TestColdBackup(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), segment: minFileSize, windowBytes: -1, coldAfter: 1})
+	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), segment: crashSegment, windowBytes: -1, coldAfter: 1})
 	defer e.Close()
-	putCold(t, waitingEngine{e}, 700)
+	putCold(t, waitingEngine{e}, 600)
 	backup := filepath.Join(dir, "backup")
 	if _, err := e.Backup(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
 	again, _ := restored(t, backup, false)
-	if stats := totals(t, again); stats.Delayed != 700 || again.machine.ColdJobs() != 700 {
+	if stats := totals(t, again); stats.Delayed != 600 || again.machine.ColdJobs() != 600 {
 		t.Errorf("%d jobs are delayed, %d of them cold", stats.Delayed, again.machine.ColdJobs())
 	}
 	buried, r := restored(t, backup, true)
-	if stats := totals(t, buried); stats.Delayed != 0 || stats.Buried < 700 || r.Buried != int(stats.Buried) {
+	if stats := totals(t, buried); stats.Delayed != 0 || stats.Buried < 600 || r.Buried != int(stats.Buried) {
 		t.Errorf("%+v, and %d were buried", stats, r.Buried)
 	}
 }

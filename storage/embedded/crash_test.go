@@ -134,8 +134,8 @@ func newCrasher(seed uint64) *crasher {
 	if seed%2 == 0 {
 		d.windowBytes = 2 * crashSegment
 	}
-	if seed%3 != 0 {
-		d.coldAfter, d.segment, d.windowBytes = 1, 1<<10, 0
+	if seed%3 == 1 {
+		d.coldAfter, d.segment, d.windowBytes = 1, 2<<10, 0
 	}
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }

@@ -98,8 +98,8 @@ func TestJournal(t *testing.T) {
 		if disks%4 == 0 {
 			d.windowBytes, d.keep = 16*crashSegment, 1 // a job that is written again must be without its body
 		}
-		if disks%3 != 0 {
-			d.coldAfter, d.segment, d.windowBytes = 1, 512, 0
+		if disks%3 == 1 {
+			d.coldAfter, d.segment, d.windowBytes = 1, 1<<10, 0
 		}
 		return d.engine(20)
 	})
