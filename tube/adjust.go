@@ -50,7 +50,7 @@ func (m *Machine) Kickable(tube string) (from State, jobs int) {
 }
 
 // KickSome does a part of a kick of jobs in the state from, see Kickable: it makes up to limit of
-// them ready and returns how many. Fewer than limit means that there are no more, or that cold ones may come first, see ColdFirst. keep says that they keep their checkpoints.
+// them ready and returns how many. Fewer than limit means that there are no more, or that a cold one may come next. keep says that they keep their checkpoints.
 func (m *Machine) KickSome(now Instant, tube string, from State, limit int, keep bool) int {
 	t := m.tubes[tube]
 	if t == nil {

@@ -90,19 +90,13 @@ func (m *queues) ColdFrom(tube string, first ColdPlace) {
 	}
 }
 
-// coldFirst reports whether a cold job of t may come before all of its delayed jobs that are not cold, or before j, unless that is nil.
+// coldFirst reports whether a cold job of t may come before j, which is delayed.
 func (m *queues) coldFirst(t *Tube, j *Job) bool {
-	return t.cold.jobs > 0 && (j == nil || !m.coldPlace(j).Before(t.cold.from))
+	return t.cold.jobs > 0 && !m.coldPlace(j).Before(t.cold.from)
 }
 
 // coldPlace returns where j would be if it was cold.
 func (m *queues) coldPlace(j *Job) ColdPlace { return ColdPlace{m.Wall(Instant(j.rank)), j.ID} }
-
-// ColdFirst reports whether a cold job may be the first of the delayed jobs of a tube.
-func (m *queues) ColdFirst(tube string) bool {
-	t := m.tubes[tube]
-	return t != nil && m.coldFirst(t, t.delayed.head(&m.slab))
-}
 
 // CanBeCold reports whether j is delayed, and nothing but its queue would miss it if it was cold: it has no key, no group, no
 // batch and no checkpoint, and does not expire before it is due.

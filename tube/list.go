@@ -159,7 +159,7 @@ func (m *Machine) firstReady(t *Tube) *Job {
 }
 
 // FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
-// come out; none if the state is Reserved or Gone. It stops before a job before which a cold one may come, see ColdFirst.
+// come out; none if the state is Reserved or Gone. It stops before a job before which a cold one may come.
 func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 	t := m.tubes[tube]
 	if t == nil || s == Reserved || s == Gone {

@@ -244,7 +244,7 @@ func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool)
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done
-	return p.done == p.limit || n < part && !(p.from == tube.Delayed && e.mayComeFirst(op.Tube, p))
+	return p.done == p.limit || n < part && !(p.from == tube.Delayed && e.someCold(op.Tube, 1, p))
 }
 
 // releaseAll carries out a ReleaseAll, or a part of it.

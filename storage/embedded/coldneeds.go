@@ -51,11 +51,15 @@ func (e *Engine) awaitsCold(op *storage.Op, p *progress) bool {
 		e.needJob(op.ID, p)
 	case storage.Kick:
 		if p.from == tube.Delayed || !p.begun && e.kicksDelayed(op.Tube) {
-			e.needFirst(op.Tube, p)
+			e.needFirst(op.Tube, min(int(op.MaxJobs)-p.done, partWork), p)
 		}
-	case storage.PeekHead, storage.MoveJobs:
+	case storage.PeekHead:
 		if op.State == tube.Delayed {
-			e.needFirst(op.Tube, p)
+			e.needFirst(op.Tube, 1, p)
+		}
+	case storage.MoveJobs:
+		if op.State == tube.Delayed {
+			e.needFirst(op.Tube, min(int(op.MaxJobs)-p.done, coldPart), p)
 		}
 	case storage.ListJobs:
 		if op.State == tube.Delayed {
@@ -85,18 +89,22 @@ func (e *Engine) kicksDelayed(name string) bool {
 	return from == tube.Delayed
 }
 
-// needFirst asks for the first jobs of a tube, if they may be cold.
-func (e *Engine) needFirst(name string, p *progress) {
-	if e.mayComeFirst(name, p) {
-		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(name, coldPart) })
+// needFirst asks for the first n delayed jobs of a tube, if some may be cold. All are there before an operation on them begins: what needs no parts is done
+// as a whole or not at all.
+func (e *Engine) needFirst(name string, n int, p *progress) {
+	if e.someCold(name, n, p) {
+		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(name, max(n, coldPart)) })
 	}
 }
 
-// mayComeFirst reports whether a cold job may be the first of the delayed jobs of a tube. It is not so if the tables had none when they were
+// someCold reports whether some of the first n delayed jobs of a tube may be cold. It is not so if the tables had none when they were
 // last read for the operation.
-func (e *Engine) mayComeFirst(name string, p *progress) bool {
-	none := p.cold.wasRead() && p.cold.page.next == tube.NoColdPlace && p.cold.page.evictions == e.cold.evictions
-	return e.machine.ColdFirst(name) && !none
+func (e *Engine) someCold(name string, n int, p *progress) bool {
+	jobs, _ := e.machine.Cold(name)
+	if jobs == 0 || p.cold.wasRead() && p.cold.page.next == tube.NoColdPlace && p.cold.page.evictions == e.cold.evictions {
+		return false
+	}
+	return len(e.machine.FirstJobs(name, tube.Delayed, n)) < min(n, e.machine.CountIn(name, tube.Delayed))
 }
 
 // needListed asks for the cold jobs that may be in a page of a list. If jobs became cold since they were read, it asks again.

@@ -76,7 +76,7 @@ func (d *disk) cutPower(s storage.Store) {
 func (d *disk) engine(restartEvery int) *storetest.Engine {
 	return &storetest.Engine{
 		Open: d.open, Advance: d.clock.advance, Now: d.clock.now, Crash: d.cutPower,
-		Durable: true, CleanCrash: true, LateReserves: true, LateDeadLetters: true, RestartEvery: restartEvery,
+		Durable: true, CleanCrash: true, LateReserves: true, LateDeadLetters: true, ReadsJobs: d.coldAfter != 0, RestartEvery: restartEvery,
 	}
 }
 

@@ -72,6 +72,10 @@ type Engine struct {
 	// after the last acknowledged change of another kind.
 	LateReserves bool
 
+	// ReadsJobs says that the store may have to read a job before it carries out any of the operations of a batch, which it
+	// then carries out in parts.
+	ReadsJobs bool
+
 	// CleanCrash says that the next Open after a Crash finds no reservations, as after
 	// Close. Then histories end the store in both ways.
 	CleanCrash bool

@@ -309,7 +309,7 @@ func (h *history) follow(batch []storage.Op) {
 	h.model.Begin()
 	for i := range mine {
 		h.cover(&mine[i])
-		if i > 0 && mine[i].Kind == storage.Move && mine[i].Move.Brings() { // the store may have to read the body first
+		if i > 0 && (h.engine.ReadsJobs || mine[i].Kind == storage.Move && mine[i].Move.Brings()) { // the store may have to read the body first
 			h.trail.split(h.model)
 		}
 		h.model.follow(&mine[i], &batch[i].Answer)
