@@ -107,30 +107,27 @@ type coldWritten struct {
 	others []uint64     // these are cold in the tables no longer
 }
 
-// commitWindow makes a window part of the tables. Then it makes the jobs cold that were written as such, unless they have changed.
-func (j *journal) commitWindow(in *tables.Ingest, w *window, c *coldWritten) error {
-	if err := in.Finish(); err != nil {
-		return err
-	}
-	if err := j.ingest(in, w); err != nil {
-		return err
-	}
+// makeCold makes the jobs of a window cold that were written as such, unless they have changed.
+func (j *journal) makeCold(c *coldWritten) {
 	for ids := range slices.Chunk(c.others, perHold) {
 		j.forgetStored(ids)
 	}
 	for jobs := range slices.Chunk(c.cold, perHold) {
 		j.evictWritten(jobs)
 	}
-	return nil
 }
 
-// ingest makes a window part of the tables.
-func (j *journal) ingest(in *tables.Ingest, w *window) error {
+// ingest makes a window part of the tables, and calls written at once: until then its records of ended jobs are counted twice.
+func (j *journal) ingest(in *tables.Ingest, w *window, written func(bool)) error {
+	if err := in.Finish(); err != nil {
+		return err
+	}
 	j.cold.ingesting.Lock()
 	defer j.cold.ingesting.Unlock()
 	if err := in.Commit(); err != nil {
 		return err
 	}
+	written(true)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.queued = slices.DeleteFunc(j.queued, func(q *window) bool { return q == w })

@@ -43,10 +43,10 @@ func (j *journal) writeWindow(w *window) error {
 	if err := j.checkRoom(); err != nil {
 		return err
 	}
-	if err := j.commitWindow(in, w, &cold); err != nil {
+	if err := j.ingest(in, w, written); err != nil {
 		return err
 	}
-	written(true)
+	j.makeCold(&cold)
 	if err := j.talliesSaved(w.Tallies); err != nil {
 		return err
 	}
