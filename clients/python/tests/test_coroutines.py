@@ -240,7 +240,7 @@ class CoroutinesTest(unittest.TestCase):
                 pid = os.fork()
                 if pid == 0:
                     return await then() if then else None
-                statuses.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                statuses[str(job.body)] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 await asyncio.sleep(0.1)
                 raise ValueError("of the parent")
 
@@ -252,7 +252,7 @@ class CoroutinesTest(unittest.TestCase):
         async def fails() -> None:
             raise ValueError("of the child")
 
-        statuses: list[int] = []
+        statuses: dict[str, int] = {}  # of the child of each job
         handlers = [child(None), child(lambda: asyncio.sleep(0.01)), child(fails), task_forks]
 
         async def handle(job: redstalk.WorkerJob) -> None:
@@ -265,7 +265,7 @@ class CoroutinesTest(unittest.TestCase):
         ids = [self.client.put(str(n)) for n in range(len(handlers))]
         self.until(lambda: all(self.stats(id)["state"] == "delayed" for id in ids))
         self.until(lambda: self.have_ended(good))
-        self.assertEqual(sorted(statuses), [0, 0, 1, 1])  # in the order in which the handlers end
+        self.assertEqual(statuses, {"0": 0, "1": 1, "2": 1, "3": 0})
         if self.engine != "beanstalkd":
             self.assertEqual([self.stats(id)["reason"] for id in ids], ["ValueError: of the parent"] * 4)
 
