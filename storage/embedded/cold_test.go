@@ -243,10 +243,11 @@ func TestColdReady(t *testing.T) {
 	s := d.open(t)
 	ids := putReady(t, s, n)
 	urgent := do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", TTR: 10, Body: []byte("urgent")})[0].Answer.ID
-	ids = slices.Insert(ids, (n+12)/13, urgent) // the last one of priority 0
+	last := do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", Pri: 1 << 20, TTR: 10, Body: []byte("last")})[0].Answer.ID
+	ids = append(slices.Insert(ids, (n+12)/13, urgent), last) // the last one of priority 0
 	for range 2 {
 		stats := do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "ready"})[0].Answer.TubeStats
-		if stats.Ready != n+1 || stats.Urgent != n+1 {
+		if stats.Ready != n+2 || stats.Urgent != n+1 {
 			t.Errorf("%d jobs are ready, and %d urgent", stats.Ready, stats.Urgent)
 		}
 		s.Close()
@@ -261,6 +262,27 @@ func TestColdReady(t *testing.T) {
 		if peeked, took := ops[0].Answer, ops[1].Answer; peeked.ID != id || took.ID != id || len(took.Body) == 0 {
 			t.Fatalf("job %d: peeked %d, and took %d with %q, want %d", i, peeked.ID, took.ID, took.Body, id)
 		}
+	}
+}
+
+// TestColdOldest: the oldest ready job of a tube can be a cold one that comes out late; jobs that have gone do not count.
+func TestColdOldest(t *testing.T) {
+	const n = 300
+	d := coldReadyDisk()
+	s := d.open(t)
+	defer s.Close()
+	old := do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", Pri: 12, TTR: 10, Body: []byte("old")})[0].Answer.ID
+	d.clock.advance(100 * time.Second)
+	putReady(t, s, n)
+	oldest := func() time.Duration {
+		return do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "ready"})[0].Answer.TubeStats.OldestReady.Round(10 * time.Second)
+	}
+	if got := oldest(); got != 100*time.Second {
+		t.Errorf("the oldest ready job is %v old", got)
+	}
+	do(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: old})
+	if got := oldest(); got != 0 {
+		t.Errorf("without it, the oldest ready job is %v old", got)
 	}
 }
 
