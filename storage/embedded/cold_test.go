@@ -254,7 +254,11 @@ func TestColdReady(t *testing.T) {
 		s = d.open(t)
 	}
 	defer s.Close()
-	if cold := s.(waitingEngine).machine.ColdJobs(); cold < n-100 {
+	e := s.(waitingEngine).Engine
+	e.mu.Lock()
+	e.cold.admitting = true // none are admitted but for the commands below
+	e.mu.Unlock()
+	if cold := e.machine.ColdJobs(); cold < n-100 {
 		t.Errorf("%d jobs are cold", cold)
 	}
 	for i, id := range ids {
