@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"redstalk/tube"
 )
 
 // maxFaults is how many faults CheckCold describes at most.
@@ -18,7 +20,7 @@ func (t *Tables) CheckCold() (faults []string, err error) {
 			faults = append(faults, fmt.Sprintf(format, args...))
 		}
 	}
-	counts, records := make(map[string]ColdCount), uint64(0)
+	counts, records := make(map[tube.ColdQueue]ColdCount), uint64(0)
 	err = eachIn(from, coldKey, func(key, value []byte) error {
 		records++
 		r, _, err := DecodeRecord(binary.BigEndian.Uint64(key[1:]), value, func(b []byte) string { return string(b) })
@@ -26,9 +28,8 @@ func (t *Tables) CheckCold() (faults []string, err error) {
 			found("%v", err)
 			return nil
 		}
-		n := counts[r.Tube]
-		counts[r.Tube] = ColdCount{n.Jobs + 1, n.Bytes + uint64(r.Size)}
 		p := PlaceOf(&r)
+		counts[p.ColdQueue] = counts[p.ColdQueue].plus(countOf(p, r.Size))
 		if _, closer, err := from.Get(p.key()); err != nil {
 			found("job %d is not in the index of tube %q: %v", r.ID, r.Tube, err)
 		} else {
@@ -48,28 +49,29 @@ func (t *Tables) CheckCold() (faults []string, err error) {
 	if entries != records {
 		found("the index has %d entries of %d jobs", entries, records)
 	}
-	written := make(map[string]ColdCount)
+	written := make(map[tube.ColdQueue]ColdCount)
 	if err == nil {
 		err = eachIn(from, coldCountKey, func(key, value []byte) error {
-			written[string(key[1:])] = ColdCount{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}
-			return nil
+			of, count, err := decodeColdCount(key, value)
+			written[of] = count
+			return err
 		})
 	}
-	for name := range union(counts, written) {
-		if counts[name] != written[name] {
-			found("tube %q has %+v cold jobs, and %+v were counted", name, counts[name], written[name])
+	for of := range union(counts, written) {
+		if counts[of] != written[of] {
+			found("tube %q has %+v cold jobs that are %v, and %+v were counted", of.Tube, counts[of], of.State, written[of])
 		}
 	}
 	slices.Sort(faults)
 	return faults, err
 }
 
-// union returns the names that one of both has.
-func union(a, b map[string]ColdCount) map[string]bool {
-	all := make(map[string]bool)
-	for _, m := range []map[string]ColdCount{a, b} {
-		for name := range m {
-			all[name] = true
+// union returns the queues that one of both has.
+func union(a, b map[tube.ColdQueue]ColdCount) map[tube.ColdQueue]bool {
+	all := make(map[tube.ColdQueue]bool)
+	for _, m := range []map[tube.ColdQueue]ColdCount{a, b} {
+		for of := range m {
+			all[of] = true
 		}
 	}
 	return all
