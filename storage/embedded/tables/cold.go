@@ -29,15 +29,18 @@ func PlaceOf(r *tube.Record) Place {
 }
 
 // key returns the key of the place.
-func (p Place) key() []byte {
-	key := append(indexPrefix(p.Tube), make([]byte, 0, 16)...)
-	key = binary.BigEndian.AppendUint64(key, uint64(p.Due))
-	return binary.BigEndian.AppendUint64(key, p.ID)
+func (p Place) key() []byte { return p.appendKey(nil) }
+
+func (p Place) appendKey(to []byte) []byte {
+	to = binary.BigEndian.AppendUint64(appendIndexPrefix(to, p.Tube), uint64(p.Due))
+	return binary.BigEndian.AppendUint64(to, p.ID)
 }
 
 // indexPrefix returns the beginning of all keys of a tube's index.
-func indexPrefix(tube string) []byte {
-	return append(append([]byte{indexKey, delayedIndex}, tube...), 0)
+func indexPrefix(tube string) []byte { return appendIndexPrefix(nil, tube) }
+
+func appendIndexPrefix(to []byte, tube string) []byte {
+	return append(append(append(to, indexKey, delayedIndex), tube...), 0)
 }
 
 // ColdCount is how many cold jobs a tube has, and how many bytes their bodies.
@@ -147,8 +150,7 @@ func (in *Ingest) setIndex() error {
 			}
 			continue
 		}
-		value := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, count.Jobs), count.Bytes)
-		if err := in.set(coldCounts, key, value); err != nil {
+		if err := in.set(coldCounts, key, count.encode()); err != nil {
 			return err
 		}
 	}
@@ -173,13 +175,24 @@ func (t *Tables) countCold(c *indexChanges) {
 // LoadColdCounts reads how many cold jobs each tube has, and returns them. They belong to the Tables.
 func (t *Tables) LoadColdCounts() (map[string]ColdCount, error) {
 	err := t.each(coldCountKey, func(key, value []byte) error {
-		if len(value) != coldCountSize {
-			return fmt.Errorf("reading the number of cold jobs of tube %q: it has %d bytes", key[1:], len(value))
+		n, err := readColdCount(key, value)
+		if err == nil {
+			t.cold[string(key[1:])] = n
 		}
-		t.cold[string(key[1:])] = ColdCount{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}
-		return nil
+		return err
 	})
 	return t.cold, err
+}
+
+func (c ColdCount) encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Jobs), c.Bytes)
+}
+
+func readColdCount(key, value []byte) (ColdCount, error) {
+	if len(value) != coldCountSize {
+		return ColdCount{}, fmt.Errorf("reading the number of cold jobs of tube %q: it has %d bytes", key[1:], len(value))
+	}
+	return ColdCount{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}, nil
 }
 
 // ColdJobs calls do with the cold jobs of a tube in these places, in the order of ids. The body is that of an inline one. It is valid until do
