@@ -76,7 +76,7 @@ func (t *Tables) Check(ctx context.Context, what Check) (jobs int, err error) {
 		c.checkJobs, c.checkLastID, c.checkIndex, c.checkColdCounts, c.checkEnded, c.checkEndedCounts, c.checkCheckpoints, c.checkOthers, c.findUnknown,
 	}
 	for _, step := range steps {
-		if err := errors.Join(step(), c.commit(0)); err != nil {
+		if err := errors.Join(ctx.Err(), step(), c.commit(0)); err != nil {
 			return c.warm + c.cold, fmt.Errorf("checking the tables: %w", err)
 		}
 	}
@@ -226,11 +226,11 @@ func describe(count any) string {
 
 // checkCheckpoints checks that each checkpoint is one of a job.
 func (c *checker) checkCheckpoints() error {
-	if c.HasCheckpoint == nil || c.damaged {
+	if c.HasCheckpoint == nil {
 		return nil
 	}
 	return c.each(checkpointKey, "checkpoints", func(key, value []byte) {
-		if len(key) != 9 || !c.HasCheckpoint(binary.BigEndian.Uint64(key[1:]), len(value)) {
+		if len(key) != 9 || !c.HasCheckpoint(binary.BigEndian.Uint64(key[1:]), len(value)) && !c.damaged {
 			c.found("it is removed", "the checkpoint %x is one of no job", key[1:])
 			c.remove(key)
 		}

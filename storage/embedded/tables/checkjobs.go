@@ -91,8 +91,10 @@ func (c *checker) checkJob(id uint64, rows *jobRows) {
 	}
 	switch {
 	case warm.has:
-		ok := c.checkWarm(id, rows)
-		if cold.has && !c.dropCold(id, cold.value, ok) {
+		switch ok := c.checkWarm(id, rows); {
+		case cold.has && ok:
+			c.dropCold(id, cold.value)
+		case cold.has:
 			c.coldJob(id, cold.value)
 		}
 	case cold.has:
@@ -151,22 +153,13 @@ func (c *checker) coldJob(id uint64, value []byte) (r tube.Record, inline []byte
 	return r, inline, true
 }
 
-// dropCold removes a cold job that is there a second time; ok says that the other one can be read. It returns false if it is still there.
-func (c *checker) dropCold(id uint64, value []byte, ok bool) (dropped bool) {
-	const twice = "job %d is there twice, also as a cold one"
-	if !ok {
-		c.found("", twice, id)
-		return false
-	}
-	c.found("the cold one is removed", twice, id)
-	if c.batch == nil {
-		return false
-	}
+// dropCold removes a cold job that is there a second time, if the other one can be read.
+func (c *checker) dropCold(id uint64, value []byte) {
+	c.found("the cold one is removed", "job %d is there twice, also as a cold one", id)
 	c.remove(idKey(nil, coldKey, id))
 	if r, _, err := DecodeRecord(id, value, c.name); err == nil {
 		c.remove(PlaceOf(&r).key())
 	}
-	return true
 }
 
 // checkBody checks the body of a job, which is behind its record or in a row of its own.
