@@ -260,6 +260,9 @@ func (m *queues) countReserved(j *Job, by int) {
 // the priority while the rank is still that of another queue.
 func (m *queues) countReady(j *Job, by int) {
 	m.totals.Ready += uint64(by)
+	if m.coldReady > 0 {
+		m.rearmCold(&m.tubeOf(j).coldReady)
+	}
 	if j.rank < UrgentBelow {
 		m.tubeOf(j).urgent += by
 		m.totals.Urgent += uint64(by)

@@ -70,11 +70,7 @@ func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 		if f.state != Gone && f.state != s {
 			continue
 		}
-		left := t.in(s)
-		if s == Delayed {
-			left -= t.cold.jobs
-		}
-		for ; left > 0; left-- {
+		for left := t.in(s) - t.coldIn(s); left > 0; left-- {
 			f.found++
 			m.Remove(now, m.anyIn(t, s))
 		}

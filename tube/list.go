@@ -147,7 +147,7 @@ func (m *Machine) Head(tube string, s State) *Job {
 // all of them, the first one by priority and id.
 func (m *Machine) firstReady(t *Tube) *Job {
 	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
-		if t.in(Ready) == 0 {
+		if t.in(Ready) == t.coldIn(Ready) {
 			return nil
 		}
 		return m.nextIn(t)
@@ -165,12 +165,14 @@ func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 	if t == nil || s == Reserved || s == Gone {
 		return nil
 	}
+	var jobs []*Job
 	if s == Ready && t.lanes != nil {
-		return m.firstReadies(t, n)
+		jobs = m.firstReadies(t, n)
+	} else {
+		jobs, _ = t.queue(s).next(&m.slab, start, n, 1)
 	}
-	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
 	for i, j := range jobs {
-		if s == Delayed && m.coldFirst(t, j) {
+		if s != Buried && m.coldFirst(t, j) {
 			return jobs[:i]
 		}
 	}

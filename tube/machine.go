@@ -27,8 +27,12 @@ type queues struct {
 	burials  int64    // number of the last burial
 	watched  watched  // the tubes of the last Take from many
 	coldJobs int      // of all tubes
-	coldDue  []string // see ColdDue
-	coldLead Instant  // see SetColdLead
+
+	coldReady      int                // the ready ones of these
+	coldDue        []ColdQueue        // see ColdDue
+	coldLead       Instant            // see SetCold
+	fewReady       int                // likewise
+	tubesColdReady map[*Tube]struct{} // those that have cold ready jobs
 }
 
 // members is the floor that knows which jobs belong to a batch, and which wait for one.
@@ -91,7 +95,7 @@ func NewMachine() *Machine {
 	m.keys, m.expiries, m.policies.own = newKeys(&m.base), newExpiries(&m.base), make(map[string]*Policy)
 	m.flows = NewFlows(RoomFor(DefaultNamed))
 	m.throttles, m.listed.base = throttles{base: &m.base, byName: make(map[string]*throttle)}, &m.base
-	m.holdings = make(map[Holder]*holding)
+	m.holdings, m.tubesColdReady = make(map[Holder]*holding), make(map[*Tube]struct{})
 	m.batches.named, m.schedules.named = newNamed[*batched](&m.base, false), newNamed[*scheduled](&m.base, true)
 	m.keys.alarm.owner, m.expiries.alarm = &m.keys, alarm{owner: &m.expiries, last: true}
 	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches.named, &m.schedules.named

@@ -10,7 +10,7 @@ type Tube struct {
 	reserved               int       // its jobs that are reserved, by any holder
 	urgent                 int       // its jobs that are urgent
 	waiting                int       // its delayed jobs that wait for a batch
-	cold                   cold
+	coldReady, coldDelayed cold
 
 	jobs            int    // its jobs in any state
 	bytes           uint64 // of their bodies
@@ -49,13 +49,10 @@ func (t *Tube) in(s State) int {
 		return t.reserved
 	case Ready:
 		if t.lanes != nil {
-			return t.ready.len() + t.lanes.ready
+			return t.ready.len() + t.lanes.ready + t.coldIn(Ready)
 		}
 	}
-	if s == Delayed {
-		return t.delayed.len() + t.cold.jobs
-	}
-	return t.queue(s).len()
+	return t.queue(s).len() + t.coldIn(s)
 }
 
 // anyIn returns a job of t that is in a state, of which there is one.

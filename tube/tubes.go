@@ -72,7 +72,11 @@ func (m *queues) open(name string) *Tube {
 	if t == nil {
 		t = &Tube{name: name, index: len(m.order), flow: m.flows.Open(name), throttle: m.throttles.of(name, "")}
 		t.handle = m.handles.add(handle{tube: t})
-		t.alarm.owner, t.cold.tube, t.cold.alarm.owner = t, t, &t.cold
+		t.alarm.owner = t
+		for _, s := range ColdStates {
+			c := t.cold(s)
+			c.tube, c.state, c.alarm.owner = t, s, c
+		}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
 		m.throttles.recheckTokens(t.throttle, m.policies.limitsOf(t).Rates)

@@ -21,7 +21,7 @@ func (m *Machine) SetWallClock(ahead Instant) {
 		if m.followWallClock(&t.delayed, by) {
 			m.rearmTube(t)
 		}
-		m.rearmCold(&t.cold)
+		m.rearmCold(&t.coldDelayed)
 	}
 	if h := m.holdings[LeaseHolder]; h != nil && m.followWallClock(&h.jobs, by) {
 		m.alarms.set(&h.alarm, h.due(&m.slab))

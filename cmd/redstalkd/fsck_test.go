@@ -95,8 +95,8 @@ func TestFsckDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("yold", strings.Repeat("\x00", 15)+"\x01")
-	const fault = `tube "old" has cold jobs: 0 with 0 bytes; and were counted: 0 with 1 bytes`
+	write("y\x03old", strings.Repeat("\x00", 15)+"\x01"+strings.Repeat("\x00", 8))
+	const fault = `tube "old", cold jobs that are delayed: there are 0 with 0 bytes, and 0 with 1 bytes were counted`
 	fsck(4, fault+"\n1 jobs, 1 faults\nredstalkd: there are faults; say fsck --repair\n")
 	fsck(0, fault+": the count is set\n1 jobs, 1 faults\n", "--repair")
 	fsck(0, "1 jobs, 0 faults\n", "--repair")

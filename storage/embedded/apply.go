@@ -76,7 +76,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Peek, storage.PeekKey, storage.PeekHead, storage.GetCheckpoint:
 		e.peek(b, op)
 	case storage.JobStats, storage.TubeStats, storage.Stats:
-		e.readStats(now, op)
+		e.readStats(now, op, p)
 	default:
 		if change := op.Kind.Spec().Change; change != nil {
 			op.Answer.NotFound = !change(e.machine, now, op)
@@ -244,7 +244,7 @@ func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool)
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done
-	return p.done == p.limit || n < part && !(p.from == tube.Delayed && e.someCold(op.Tube, 1, p))
+	return p.done == p.limit || n < part && !(p.from == tube.Delayed && e.someCold(tube.ColdQueue{Tube: op.Tube, State: tube.Delayed}, 1, p))
 }
 
 // releaseAll carries out a ReleaseAll, or a part of it.
@@ -280,7 +280,7 @@ func (e *Engine) listTubes(op *storage.Op) (done bool) {
 
 // readStats carries out an operation that changes nothing and returns no body. The lock is
 // held.
-func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
+func (e *Engine) readStats(now tube.Instant, op *storage.Op, p *progress) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.JobStats:
@@ -292,6 +292,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	case storage.TubeStats:
 		s, found := m.TubeStats(now, op.Tube)
 		if a.NotFound = !found; found {
+			e.readOldest(now, p, &s)
 			if op.Info {
 				s.Limits = m.LimitStats(op.Tube)
 			}

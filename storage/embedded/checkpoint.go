@@ -43,11 +43,13 @@ func (j *journal) writeWindows() {
 			continue // the journal ends; the log has what the tables lack
 		}
 		j.requireOwnership() // otherwise it might release segments that are no longer the engine's
-		j.log.Release(w.segment)
+		if w.segment > 0 {
+			j.log.Release(w.segment)
+		}
 		if w.reclaim {
 			j.compactTables()
 		}
-		j.windowDone()
+		j.windowDone(w)
 	}
 }
 
@@ -84,9 +86,10 @@ func (j *journal) setFailing() (refusing bool) {
 
 // windowDone records that a window is in the tables. If it was the last one, and the next one
 // could not end because too many waited, the next one ends now.
-func (j *journal) windowDone() {
+func (j *journal) windowDone(w *window) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	w.written = true
 	j.behind--
 	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHoldWindows() {
 		j.flushWindows()

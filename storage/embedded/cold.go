@@ -10,10 +10,11 @@ import (
 	"redstalk/tube"
 )
 
-// Delayed jobs that are not due soon are cold: they are in the tables only, and the machine counts them (tube.Machine.Evict). The
-// checkpointer makes jobs cold after it has written them. They are admitted, which means that they are read and given back to the machine, when
-// they are due soon (admitDue), and for operations that may concern them (coldneeds.go). Whether a job is cold is nowhere in the
-// log: after a crash a job is where the tables and the log say.
+// Delayed jobs that are not due soon are cold: they are in the tables only, and the machine counts them (tube.Machine.Evict). So are ready
+// jobs of a tube behind its first ones, if there are very many (cooling.go). The checkpointer makes jobs cold after it has written them.
+// They are admitted, which means that they are read and given back to the machine, when they are due soon, or few ready jobs are left in
+// memory (admitDue), and for operations that may concern them (coldneeds.go). Whether a job is cold is nowhere in the log: after a crash a
+// job is where the tables and the log say.
 //
 // What the tables say of a job is true if no window that is not in the tables says anything of it. Only such jobs are made cold. A job that
 // was read is admitted if it is not in the machine and in no such window, and if no window became part of the tables between the
@@ -34,6 +35,20 @@ type coldJobs struct {
 	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
 	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
 	admitting bool                  // admitDue runs
+
+	mostReady int                       // ready jobs in memory before some are made cold
+	fewReady  int                       // see tube.Machine.SetCold
+	behind    map[string]tube.ColdPlace // ready jobs of these tubes can be cold from there on
+	mostWarm  int                       // see the constant of that name
+	crowded   string                    // a tube with so many ready jobs that were cold that no more are admitted; "": none was found
+	cooling   bool                      // cool runs
+}
+
+func newColdJobs() coldJobs {
+	return coldJobs{
+		after: -1, stored: make(map[uint64]storedCold), warm: make(map[string]int), keepWarm: make(map[string]int),
+		behind: make(map[string]tube.ColdPlace), mostWarm: mostWarm,
+	}
 }
 
 // storedCold is what the tables have of a cold job in their index.
@@ -93,12 +108,16 @@ const (
 
 // canBeCold reports whether a job can be written as a cold one. The lock is held.
 func (j *journal) canBeCold(job *tube.Job, r *tube.Record) bool {
-	return j.cold.after >= 0 && r.State == tube.Delayed && j.isFarAhead(tube.Instant(r.Rank)) && j.machine.CanBeCold(job)
+	return j.cold.after >= 0 && j.machine.CanBeCold(job) && j.isFarAhead(tables.PlaceOf(r))
 }
 
-// isFarAhead reports whether a job that is due at a wall time can be cold. The lock is held.
-func (j *journal) isFarAhead(due tube.Instant) bool {
-	return due.Until(j.machine.Wall(j.now())) > j.cold.after
+// isFarAhead reports whether a job in a place can be cold because it is not due soon, or because it is ready and many come before it. The
+// lock is held.
+func (j *journal) isFarAhead(p tables.Place) bool {
+	if p.State == tube.Ready {
+		return j.isFarBehind(p)
+	}
+	return tube.Instant(p.Rank).Until(j.machine.Wall(j.now())) > j.cold.after
 }
 
 // coldWritten is what has become of cold jobs in a window.
@@ -156,12 +175,12 @@ func (j *journal) evictWritten(jobs []storedCold) {
 // evict makes a job cold again, if the tables have it as it is, and it is not due soon. The lock is held.
 func (j *journal) evict(id uint64) {
 	s, has := j.cold.stored[id]
-	if !has || !j.isFarAhead(s.place.Due) || j.cold.keepWarm[s.place.Tube] > 0 || j.isChanging(id) {
+	if !has || !j.isFarAhead(s.place) || j.cold.keepWarm[s.place.Tube] > 0 || j.isChanging(id) {
 		return
 	}
 	var metadata tube.Metadata
 	r, _, found := j.machine.Record(id, &metadata)
-	if found && r.State == tube.Delayed && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
+	if found && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
 		j.cold.forget(id)
 		j.cold.evictions++
 	}
@@ -185,22 +204,26 @@ func (j *journal) isChanging(id uint64) bool {
 	return false
 }
 
-// coldPlaces says which cold jobs of a tube are to be admitted.
+// coldPlaces says which cold jobs of a queue are to be admitted.
 type coldPlaces struct {
-	tube  string
+	of    tube.ColdQueue
 	after tube.ColdPlace // those behind it
-	by    tube.Instant   // that are due by then
+	upTo  int64          // up to this rank
 	n     int            // up to so many
 }
+
+// anyRank is coldPlaces.upTo for all ranks.
+const anyRank = int64(tube.Never)
 
 // admittedPage says which cold jobs were admitted.
 type admittedPage struct {
 	ids       []uint64
 	next      tube.ColdPlace // the place behind those that were read; tube.NoColdPlace: there are no more
 	evictions uint64         // how many jobs were made cold before they were read
+	oldest    tube.Instant   // of needOldest, which admits none
 }
 
-// admitPage admits cold jobs of a tube.
+// admitPage admits cold jobs of a queue.
 func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 	j.cold.ingesting.RLock()
 	defer j.cold.ingesting.RUnlock()
@@ -209,12 +232,12 @@ func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 	j.mu.Unlock()
 	for left := which.n; left > 0; left = which.n - len(page.ids) {
 		var places []tube.ColdPlace
-		places, page.next, err = j.tables.ColdPlaces(which.tube, which.after, which.by, left)
+		places, page.next, err = j.tables.ColdPlaces(which.of, which.after, which.upTo, left)
 		if err != nil {
 			return page, err
 		}
 		var jobs []coldJob
-		if jobs, err = j.readCold(which.tube, j.areCold(places)); err != nil {
+		if jobs, err = j.readCold(which.of.Tube, j.areCold(places)); err != nil {
 			return page, err
 		}
 		if j.cold.afterRead != nil {
@@ -223,7 +246,7 @@ func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 		for part := range slices.Chunk(jobs, perHold) {
 			page.ids = append(page.ids, j.admitAll(part)...)
 		}
-		if page.next.Due > which.by || page.next == tube.NoColdPlace {
+		if page.next.Rank > which.upTo || page.next == tube.NoColdPlace {
 			break
 		}
 		which.after = justBefore(page.next)
@@ -246,7 +269,7 @@ func (j *journal) readCold(name string, places []tube.ColdPlace) (jobs []coldJob
 		case err == nil && found:
 			jobs = append(jobs, coldJob{r, body})
 		case err == nil || tables.IsDamage(err):
-			j.bodyReads.report("a delayed job is damaged, and stays as it is", p.ID, err)
+			j.bodyReads.report("a job is damaged, and stays as it is", p.ID, err)
 		default:
 			return nil, err
 		}
@@ -302,50 +325,60 @@ func (j *journal) admit(now tube.Instant, c *coldJob) bool {
 		body = nil
 	}
 	if err := j.machine.Admit(now, c.record, body); err != nil {
-		j.bodyReads.report("a delayed job cannot be read from the journal", id, err)
+		j.bodyReads.report("a job cannot be read from the journal", id, err)
 		return false
 	}
 	j.cold.keep(stored)
 	return true
 }
 
-// admitFirst admits up to n of the first cold jobs of a tube.
-func (j *journal) admitFirst(name string, n int) (page admittedPage, err error) {
+// admitFirst admits up to n of the first cold jobs of a queue.
+func (j *journal) admitFirst(of tube.ColdQueue, n int) (page admittedPage, err error) {
 	j.mu.Lock()
-	_, first := j.machine.Cold(name)
+	_, first := j.machine.Cold(of)
 	j.mu.Unlock()
-	page, err = j.admitPage(coldPlaces{name, justBefore(first), tube.Never, n})
+	page, err = j.admitPage(coldPlaces{of, justBefore(first), anyRank, n})
 	if err != nil {
 		return page, err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if page.evictions == j.cold.evictions {
-		j.machine.ColdFrom(name, page.next)
+		j.machine.ColdFrom(of, page.next)
+	}
+	if of.State == tube.Ready {
+		j.cold.passed(of.Tube, page.next)
 	}
 	return page, nil
 }
 
 func justBefore(p tube.ColdPlace) tube.ColdPlace {
 	if p.ID > 0 {
-		return tube.ColdPlace{Due: p.Due, ID: p.ID - 1}
+		return tube.ColdPlace{Rank: p.Rank, ID: p.ID - 1}
 	}
-	return tube.ColdPlace{Due: max(p.Due-1, 0), ID: 1<<64 - 1}
+	return tube.ColdPlace{Rank: max(p.Rank-1, 0), ID: 1<<64 - 1}
 }
 
-// startAdmitting starts admitDue if cold jobs are due soon. The lock is held.
+// startAdmitting starts admitDue if cold jobs are due soon, or few ready jobs are in memory. The lock is held.
 func (e *Engine) startAdmitting() {
-	if names := e.machine.ColdDue(); len(names) > 0 && !e.cold.admitting && !e.closed {
+	if queues := e.machine.ColdDue(); len(queues) > 0 && !e.cold.admitting && !e.closed {
 		e.cold.admitting = true
 		e.pending++
-		go e.admitDue(names)
+		go e.admitDue(queues)
 	}
 }
 
-// admitDue admits the cold jobs of tubes that are due soon.
-func (e *Engine) admitDue(names []string) {
-	for _, name := range names {
-		for e.admitDuePage(name) {
+// admitDue admits the cold jobs of queues that are due soon, or the first ones that are ready.
+func (e *Engine) admitDue(queues []tube.ColdQueue) {
+	y, release := ownThread()
+	defer release()
+	for _, of := range queues {
+		admitPage := e.admitDuePage
+		if of.State == tube.Ready {
+			admitPage = e.admitReadyPage
+		}
+		for admitPage(of) {
+			y.work()
 		}
 	}
 	e.mu.Lock()
@@ -356,19 +389,23 @@ func (e *Engine) admitDue(names []string) {
 	e.listener.Due(untilDue(next, now))
 }
 
-// admitDuePage admits the next cold jobs of a tube. It returns whether there are more that are due soon.
-func (e *Engine) admitDuePage(name string) (more bool) {
+// admitDuePage admits the next delayed jobs of a tube. It returns whether there are more that are due soon.
+func (e *Engine) admitDuePage(of tube.ColdQueue) (more bool) {
 	j := e.journal
 	e.mu.Lock()
-	jobs, first := e.machine.Cold(name)
+	jobs, first := e.machine.Cold(of)
 	ahead, now := e.machine.WallAhead(), e.machine.Wall(e.now())
-	wanted := jobs > 0 && !e.closed && first.Due.Until(now) <= e.cold.lead() && e.cold.warm[name] < mostWarm
+	wanted := jobs > 0 && !e.closed && tube.Instant(first.Rank).Until(now) <= e.cold.lead()
+	room := min(coldPage, e.cold.mostWarm-e.cold.warm[of.Tube])
+	if wanted && room <= 0 {
+		wanted, e.cold.crowded = false, of.Tube
+	}
 	e.mu.Unlock()
 	if !wanted {
 		return false
 	}
-	by := now.Plus(e.cold.reach())
-	page, err := j.admitPage(coldPlaces{name, justBefore(first), by, coldPage})
+	by := int64(now.Plus(e.cold.reach()))
+	page, err := j.admitPage(coldPlaces{of, justBefore(first), by, room})
 	if err != nil {
 		j.bodyReads.report("the next delayed jobs of a tube cannot be read from the journal", 0, err)
 		return false
@@ -376,11 +413,11 @@ func (e *Engine) admitDuePage(name string) (more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	next := page.next
-	if page.evictions != e.cold.evictions && next.Due > by {
-		next = tube.ColdPlace{Due: by + 1}
+	if page.evictions != e.cold.evictions && next.Rank > by {
+		next = tube.ColdPlace{Rank: by + 1}
 	}
 	if ahead == e.machine.WallAhead() {
-		e.machine.ColdFrom(name, next)
+		e.machine.ColdFrom(of, next)
 	}
-	return next.Due <= by
+	return next.Rank <= by
 }

@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -55,7 +57,7 @@ func coldJobsOf(s storage.Store) (cold, inMemory int) {
 	e := s.(waitingEngine).Engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	cold, _ = e.machine.Cold("cold")
+	cold, _ = e.machine.Cold(tube.ColdQueue{Tube: "cold", State: tube.Delayed})
 	for id := uint64(1); id <= e.machine.LastID(); id++ {
 		if e.machine.Find(id) != nil {
 			inMemory++
@@ -203,4 +205,148 @@ func TestColdKickWhileMade(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+}
+
+// coldReadyDisk is a disk on which ready jobs are cold soon, if there are more than a few.
+func coldReadyDisk() *disk {
+	d := coldDisk()
+	d.mostReady, d.fewReady = 100, 20
+	return d
+}
+
+// putReady puts n ready jobs of random priorities into the tube "ready", and waits until most are cold. It returns their ids in the order in
+// which they come out.
+func putReady(t testing.TB, s storage.Store, n int) (ids []uint64) {
+	t.Helper()
+	pri := make(map[uint64]uint32, n)
+	for i := range n {
+		op := storage.Op{Kind: storage.Put, Tube: "ready", Pri: uint32(i * 7919 % 13), TTR: 10, Body: fmt.Append(nil, "body ", i)}
+		id := do(t, s, op)[0].Answer.ID
+		ids, pri[id] = append(ids, id), op.Pri
+	}
+	slices.SortFunc(ids, func(a, b uint64) int { return cmp.Or(cmp.Compare(pri[a], pri[b]), cmp.Compare(a, b)) })
+	e := s.(waitingEngine).Engine
+	endWindows(t, e)
+	eventually(t, "no more ready jobs become cold", func() bool {
+		s.Tick()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.machine.ReadyInMemory() <= 100 && !e.cold.cooling
+	})
+	return ids
+}
+
+// TestColdReady: of very many ready jobs only the first are in memory, also after a start, and all come out in their order.
+func TestColdReady(t *testing.T) {
+	const n = 1000
+	d := coldReadyDisk()
+	s := d.open(t)
+	ids := putReady(t, s, n)
+	urgent := do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", TTR: 10, Body: []byte("urgent")})[0].Answer.ID
+	ids = slices.Insert(ids, (n+12)/13, urgent) // the last one of priority 0
+	for range 2 {
+		stats := do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "ready"})[0].Answer.TubeStats
+		if stats.Ready != n+1 || stats.Urgent != n+1 {
+			t.Errorf("%d jobs are ready, and %d urgent", stats.Ready, stats.Urgent)
+		}
+		s.Close()
+		s = d.open(t)
+	}
+	defer s.Close()
+	if cold := s.(waitingEngine).machine.ColdJobs(); cold < n-100 {
+		t.Errorf("%d jobs are cold", cold)
+	}
+	for i, id := range ids {
+		ops := do(t, s, storage.Op{Kind: storage.PeekHead, Tube: "ready", State: tube.Ready}, storage.Op{Kind: storage.Take, Tubes: []string{"ready"}, Holder: 1})
+		if peeked, took := ops[0].Answer, ops[1].Answer; peeked.ID != id || took.ID != id || len(took.Body) == 0 {
+			t.Fatalf("job %d: peeked %d, and took %d with %q, want %d", i, peeked.ID, took.ID, took.Body, id)
+		}
+	}
+}
+
+// TestColdReadyWhole: commands about many jobs reach all that are ready, wherever they are.
+func TestColdReadyWhole(t *testing.T) {
+	const n = 500
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, s storage.Store, ids []uint64)
+	}{
+		{"flush", func(t *testing.T, s storage.Store, ids []uint64) {
+			if flushed := do(t, s, storage.Op{Kind: storage.Flush, Tube: "ready", State: tube.Gone})[0].Answer.Count; flushed != n {
+				t.Errorf("%d jobs were flushed", flushed)
+			}
+		}},
+		{"move", func(t *testing.T, s storage.Store, ids []uint64) {
+			moved := do(t, s, storage.Op{Kind: storage.MoveJobs, Tube: "ready", State: tube.Ready, MaxJobs: n, Args: &storage.Args{To: "other"}})[0].Answer.Count
+			if other := do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "other"})[0].Answer.TubeStats; moved != n || other.Ready != n {
+				t.Errorf("%d jobs were moved, and %d came", moved, other.Ready)
+			}
+		}},
+		{"list", func(t *testing.T, s storage.Store, ids []uint64) {
+			var listed []uint64
+			for cursor, more := "", true; more; more = cursor != "" {
+				page := do(t, s, storage.Op{Kind: storage.ListJobs, Tube: "ready", State: tube.Ready, MaxJobs: 30, Args: &storage.Args{Cursor: cursor}})[0].Answer.Result
+				for _, j := range page.Jobs {
+					listed = append(listed, j.ID)
+				}
+				cursor = page.Cursor
+			}
+			if !slices.Equal(listed, ids) {
+				t.Errorf("%d jobs are listed: %v", len(listed), listed)
+			}
+		}},
+		{"with a group", func(t *testing.T, s storage.Store, ids []uint64) {
+			do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", Pri: 1 << 20, TTR: 10, Body: []byte("a"), Args: &storage.Args{Tags: &tube.Tags{Group: "g"}}})
+			got := make(map[uint64]bool)
+			for range n + 1 {
+				took := do(t, s, storage.Op{Kind: storage.Take, Tubes: []string{"ready"}, Holder: 1})[0].Answer
+				got[took.ID] = !took.NotFound
+			}
+			for _, id := range ids {
+				if !got[id] {
+					t.Fatalf("job %d is missing", id)
+				}
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := coldReadyDisk().open(t)
+			defer s.Close()
+			c.do(t, s, putReady(t, s, n))
+		})
+	}
+}
+
+// TestColdBurst: when more delayed jobs are due at once than are admitted, those that are admitted make room as cold ready jobs until all are.
+func TestColdBurst(t *testing.T) {
+	const n = 600
+	d := coldDisk()
+	s := d.open(t)
+	defer s.Close()
+	e := s.(waitingEngine).Engine
+	for i := range n {
+		do(t, s, storage.Op{Kind: storage.Put, Tube: "cold", Pri: uint32(n - i), Delay: 1000, TTR: 10, Body: fmt.Append(nil, "body ", i)})
+	}
+	endWindows(t, e)
+	e.mu.Lock()
+	e.cold.mostWarm, e.cold.fewReady = 100, 5
+	e.mu.Unlock()
+	d.clock.advance(1001 * time.Second)
+	of := tube.ColdQueue{Tube: "cold", State: tube.Delayed}
+	eventually(t, "delayed jobs that are due stay cold", func() bool {
+		s.Tick()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		cold, _ := e.machine.Cold(of)
+		return cold == 0 && e.machine.Totals().Ready >= n && !e.cold.cooling
+	})
+	if _, inMemory := coldJobsOf(s); inMemory > 200 {
+		t.Errorf("%d jobs are in memory", inMemory)
+	}
+	for i := range n {
+		took := do(t, s, storage.Op{Kind: storage.Take, Tubes: []string{"cold"}, Holder: 1})[0].Answer
+		if want := fmt.Sprint("body ", n-1-i); string(took.Body) != want {
+			t.Fatalf("job %d is %q, want %q", i, took.Body, want)
+		}
+	}
 }

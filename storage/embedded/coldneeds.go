@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"slices"
+
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -16,6 +18,9 @@ type coldNeeds struct {
 
 	admitted []uint64 // for the operation so far. They can be made cold again when it is done
 	keepWarm string   // the tube that it keeps warm; "": none
+
+	flushing tube.State   // of the page, for a flush
+	flushed  []tube.State // in which the flush has read all cold jobs
 }
 
 // wasRead reports whether a page was read.
@@ -51,26 +56,63 @@ func (e *Engine) awaitsCold(op *storage.Op, p *progress) bool {
 		e.needJob(op.ID, p)
 	case storage.Kick:
 		if p.from == tube.Delayed || !p.begun && e.kicksDelayed(op.Tube) {
-			e.needFirst(op.Tube, min(int(op.MaxJobs)-p.done, partWork), p)
+			e.needFirst(tube.ColdQueue{Tube: op.Tube, State: tube.Delayed}, min(int(op.MaxJobs)-p.done, partWork), p)
 		}
-	case storage.PeekHead:
-		if op.State == tube.Delayed {
-			e.needFirst(op.Tube, 1, p)
-		}
-	case storage.MoveJobs:
-		if op.State == tube.Delayed {
-			e.needFirst(op.Tube, min(int(op.MaxJobs)-p.done, coldPart), p)
-		}
-	case storage.ListJobs:
-		if op.State == tube.Delayed {
-			e.needListed(op, p)
-		}
+	case storage.Take:
+		e.needNext(op, p)
+	case storage.TubeStats:
+		e.needOldest(op, p)
 	case storage.Flush:
-		if op.State == tube.Delayed || op.State == tube.Gone {
-			e.needFlushed(op, p)
+		e.needFlushed(op, p)
+	case storage.PeekHead, storage.MoveJobs, storage.ListJobs:
+		if slices.Contains(tube.ColdStates[:], op.State) {
+			e.needInQueue(op, tube.ColdQueue{Tube: op.Tube, State: op.State}, p)
 		}
 	}
 	return p.cold != nil && p.cold.wanted != nil
+}
+
+// needInQueue asks for the jobs of a queue that an operation is about.
+func (e *Engine) needInQueue(op *storage.Op, of tube.ColdQueue, p *progress) {
+	switch op.Kind {
+	case storage.PeekHead:
+		e.needFirst(of, 1, p)
+	case storage.MoveJobs:
+		e.needFirst(of, min(int(op.MaxJobs)-p.done, coldPart), p)
+	case storage.ListJobs:
+		e.needListed(op, of, p)
+	}
+}
+
+// needNext asks for the next ready jobs of a tube, if a Take may need them.
+func (e *Engine) needNext(op *storage.Op, p *progress) {
+	name := e.machine.ColdFirst(op.Tubes)
+	if of := (tube.ColdQueue{Tube: name, State: tube.Ready}); name != "" {
+		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(of, coldPage) })
+	}
+}
+
+// needOldest asks when the oldest cold ready job of a tube was put.
+func (e *Engine) needOldest(op *storage.Op, p *progress) {
+	if jobs, _ := e.machine.Cold(tube.ColdQueue{Tube: op.Tube, State: tube.Ready}); jobs == 0 || p.cold.wasRead() {
+		return
+	}
+	p.wants(func() (page admittedPage, err error) {
+		page.oldest, err = e.journal.tables.OldestCold(op.Tube, tube.MaxPriorities)
+		return page, err
+	})
+}
+
+// readOldest adds to the stats of a tube what needOldest has read.
+func (e *Engine) readOldest(now tube.Instant, p *progress, s *tube.TubeStats) {
+	if p.cold.wasRead() && p.cold.page.oldest != tube.Never {
+		s.OldestReady = max(s.OldestReady, e.machine.Wall(now).Until(p.cold.page.oldest))
+	}
+}
+
+// hasReadAll reports whether no cold jobs were left in the queue that was read last, and none became cold since.
+func (c *coldNeeds) hasReadAll(evictions uint64) bool {
+	return c.wasRead() && c.page.next == tube.NoColdPlace && c.page.evictions == evictions
 }
 
 // needJob asks for a job that may be cold.
@@ -89,71 +131,91 @@ func (e *Engine) kicksDelayed(name string) bool {
 	return from == tube.Delayed
 }
 
-// needFirst asks for the first n delayed jobs of a tube, if some may be cold. All are there before an operation on them begins: what needs no parts is done
+// needFirst asks for the first n jobs of a queue, if some may be cold. All are there before an operation on them begins: what needs no parts is done
 // as a whole or not at all.
-func (e *Engine) needFirst(name string, n int, p *progress) {
-	if e.someCold(name, n, p) {
-		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(name, max(n, coldPart)) })
+func (e *Engine) needFirst(of tube.ColdQueue, n int, p *progress) {
+	if e.someCold(of, n, p) {
+		p.wants(func() (admittedPage, error) { return e.journal.admitFirst(of, max(n, coldPart)) })
 	}
 }
 
-// someCold reports whether some of the first n delayed jobs of a tube may be cold. It is not so if the tables had none when they were
-// last read for the operation.
-func (e *Engine) someCold(name string, n int, p *progress) bool {
-	jobs, _ := e.machine.Cold(name)
-	if jobs == 0 || p.cold.wasRead() && p.cold.page.next == tube.NoColdPlace && p.cold.page.evictions == e.cold.evictions {
+// someCold reports whether some of the first n jobs of a queue may be cold. It is not so if the tables had none when they were last read for
+// the operation.
+func (e *Engine) someCold(of tube.ColdQueue, n int, p *progress) bool {
+	jobs, _ := e.machine.Cold(of)
+	if jobs == 0 || p.cold.hasReadAll(e.cold.evictions) {
 		return false
 	}
-	return len(e.machine.FirstJobs(name, tube.Delayed, n)) < min(n, e.machine.CountIn(name, tube.Delayed))
+	return len(e.machine.FirstJobs(of.Tube, of.State, n)) < min(n, e.machine.CountIn(of.Tube, of.State))
 }
 
 // needListed asks for the cold jobs that may be in a page of a list. If jobs became cold since they were read, it asks again.
-func (e *Engine) needListed(op *storage.Op, p *progress) {
-	jobs, _ := e.machine.Cold(op.Tube)
+func (e *Engine) needListed(op *storage.Op, of tube.ColdQueue, p *progress) {
+	jobs, _ := e.machine.Cold(of)
 	if jobs == 0 || p.cold.wasRead() && p.cold.page.evictions == e.cold.evictions {
 		return
 	}
-	after, valid := e.machine.PlaceOfCursor(cursorOf(op))
+	after, valid := e.machine.PlaceOfCursor(of.State, cursorOf(op))
 	if valid {
 		p.begun, p.list = false, nil
 		n := min(int(op.MaxJobs), tube.MaxListed) + 1
-		p.wants(func() (admittedPage, error) { return e.journal.admitPage(coldPlaces{op.Tube, after, tube.Never, n}) })
+		p.wants(func() (admittedPage, error) { return e.journal.admitPage(coldPlaces{of, after, anyRank, n}) })
 	}
 }
 
 // needFlushed asks for the next cold jobs of a tube that is flushed, which keeps all others warm meanwhile.
 func (e *Engine) needFlushed(op *storage.Op, p *progress) {
-	jobs, next := e.machine.Cold(op.Tube)
-	if jobs == 0 || op.Args != nil && op.Args.Group != "" {
+	if p.cold.wasRead() && len(p.cold.page.ids) > 0 {
 		return
 	}
-	if p.cold.wasRead() {
-		if next = p.cold.page.next; len(p.cold.page.ids) > 0 || next == tube.NoColdPlace {
-			return
-		}
+	of, next, more := e.nextFlushed(op, p)
+	if !more {
+		return
 	}
 	p.wants(func() (admittedPage, error) {
-		return e.journal.admitPage(coldPlaces{op.Tube, justBefore(next), tube.Never, coldPart})
+		return e.journal.admitPage(coldPlaces{of, justBefore(next), anyRank, coldPart})
 	})
-	if p.cold.keepWarm == "" {
+	if p.cold.flushing = of.State; p.cold.keepWarm == "" {
 		p.cold.keepWarm = op.Tube
 		e.cold.keepWarm[op.Tube]++
 	}
 }
 
+// nextFlushed returns where a flush has to read on; more is false if there are no more cold jobs for it.
+func (e *Engine) nextFlushed(op *storage.Op, p *progress) (of tube.ColdQueue, next tube.ColdPlace, more bool) {
+	if op.Args != nil && op.Args.Group != "" {
+		return of, next, false
+	}
+	if p.cold.wasRead() && p.cold.page.next == tube.NoColdPlace {
+		p.cold.flushed = append(p.cold.flushed, p.cold.flushing)
+	}
+	for _, s := range tube.ColdStates {
+		of = tube.ColdQueue{Tube: op.Tube, State: s}
+		jobs, next := e.machine.Cold(of)
+		if jobs == 0 || op.State != s && op.State != tube.Gone || p.cold != nil && slices.Contains(p.cold.flushed, s) {
+			continue
+		}
+		if p.cold.wasRead() && p.cold.flushing == s {
+			next = p.cold.page.next
+		}
+		return of, next, true
+	}
+	return of, next, false
+}
+
 // flushCold removes the cold jobs that were admitted for a flush. It returns false if there are more.
-func (e *Engine) flushCold(now tube.Instant, p *progress) (done bool) {
-	c := p.cold
-	if c == nil {
+func (e *Engine) flushCold(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if p.cold == nil {
 		return true
 	}
-	for _, id := range c.page.ids {
+	for _, id := range p.cold.page.ids {
 		if e.machine.FlushJob(now, p.flush, id) {
 			e.spend(1)
 		}
 	}
-	c.page.ids, c.admitted = nil, nil
-	return c.page.next == tube.NoColdPlace
+	p.cold.page.ids, p.cold.admitted = nil, nil
+	_, _, more := e.nextFlushed(op, p)
+	return !more
 }
 
 // loadCold admits the cold jobs that a task needs, on a goroutine of its own, and then gives the task back to the worker. The lock is

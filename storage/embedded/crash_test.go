@@ -135,7 +135,7 @@ func newCrasher(seed uint64) *crasher {
 		d.windowBytes = 2 * crashSegment
 	}
 	if seed%3 == 1 {
-		d.coldAfter, d.segment, d.windowBytes = 1, 2<<10, 0
+		d.coldAfter, d.segment, d.windowBytes, d.mostReady, d.fewReady = 1, 2<<10, 0, 5, 1
 	}
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }

@@ -63,7 +63,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
 		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), tallies: newTallies(), listener: nopListener{},
-		saved: jobCheckpoints{byNumber: make(map[uint64][]byte)}, cold: coldJobs{after: -1, stored: make(map[uint64]storedCold), warm: make(map[string]int), keepWarm: make(map[string]int)},
+		saved: jobCheckpoints{byNumber: make(map[uint64][]byte)}, cold: newColdJobs(),
 		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)

@@ -43,6 +43,8 @@ type disk struct {
 	segment     int64 // bytes; 0: the minimum for a user
 	windowBytes int64 // bytes of bodies in a window; 0: windows are not held back
 	coldAfter   time.Duration
+	mostReady   int
+	fewReady    int
 	keep        int64 // bytes of bodies that stay in memory; 0: the default
 	opened      int   // times
 }
@@ -51,7 +53,7 @@ func newDisk() *disk { return &disk{fs: newMem(), clock: newFakeClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", FileSize: minFileSize, segment: d.segment, windowBytes: cmp.Or(d.windowBytes, -1), KeepBodies: d.keep, coldAfter: d.coldAfter, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, segment: d.segment, windowBytes: cmp.Or(d.windowBytes, -1), KeepBodies: d.keep, coldAfter: d.coldAfter, mostReady: d.mostReady, fewReady: d.fewReady, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -115,7 +117,7 @@ func TestJournal(t *testing.T) {
 			d.windowBytes, d.keep = 16*crashSegment, 1 // a job that is written again must be without its body
 		}
 		if disks%3 == 1 {
-			d.coldAfter, d.segment, d.windowBytes = 1, 1<<10, 0
+			d.coldAfter, d.segment, d.windowBytes, d.mostReady, d.fewReady = 1, 1<<10, 0, 5, 1
 		}
 		return d.engine(20)
 	})

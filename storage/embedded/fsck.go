@@ -264,8 +264,6 @@ func (f *fsck) repairTables() error {
 // rehearse brings back what a start would, from the tables and the log, and counts the jobs.
 func (f *fsck) rehearse(t *tables.Tables) error {
 	e := newEngine(f.clock)
-	e.cold.after = f.coldAfter
-	e.machine.SetColdLead(e.cold.lead())
 	j := newJournal(f.Options, e, f.lock)
 	j.tables, j.filling = t, j.newCommit()
 	if err := j.load(f.fromLog, e.now()); err != nil {

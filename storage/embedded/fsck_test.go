@@ -232,16 +232,17 @@ var repairable = []fsckCase{
 		r.set(at.key, nil)
 	}, []string{"belongs to no record"}},
 	{"an entry is none", addition("x\x03cold\x00abc"), []string{"belongs to no record"}},
-	{"a count is wrong", damageAt('y', func(v []byte) []byte { v[7]++; return v }), []string{`tube "cold" has cold jobs: 40 with`}},
-	{"a count of bytes is wrong", damageAt('y', func(v []byte) []byte { v[15]++; return v }), []string{`tube "cold" has cold jobs: 40 with`}},
-	{"a count cannot be read", damageAt('y', cut), []string{`reading the number of cold jobs of tube "cold"`}},
-	{"a count is missing", removal('y', true), []string{"and were counted: 0 with 0 bytes"}},
-	{"a count is of no tube", addition("yother", make([]byte, 16)...), nil},
-	{"a count of a tube without jobs", addition("yother", append(make([]byte, 15), 1)...), []string{`tube "other" has cold jobs: 0`}},
+	{"a count of urgent jobs is wrong", damageAt('y', func(v []byte) []byte { v[23]++; return v }), []string{"40 with 20270 bytes, 1 of them urgent were counted"}},
+	{"a count is wrong", damageAt('y', func(v []byte) []byte { v[7]++; return v }), []string{`tube "cold", cold jobs that are delayed: there are 40 with`}},
+	{"a count of bytes is wrong", damageAt('y', func(v []byte) []byte { v[15]++; return v }), []string{`tube "cold", cold jobs that are delayed: there are 40 with`}},
+	{"a count cannot be read", damageAt('y', cut), []string{`reading the number of cold jobs at "y\x03cold"`}},
+	{"a count is missing", removal('y', true), []string{"and 0 with 0 bytes were counted"}},
+	{"a count is of no tube", addition("y\x03other", make([]byte, 24)...), nil},
+	{"a count of a tube without jobs", addition("y\x03other", append(make([]byte, 23), 1)...), []string{`tube "other", cold jobs that are delayed: there are 0 with`}},
 	{"a job is there twice", func(r rowsOf) {
 		at := r.first('J')
 		r.set(append([]byte{'j'}, at.key[1:]...), at.value)
-	}, []string{"is there twice, also as a cold one", "39 with 18264 bytes; and were counted: 40"}},
+	}, []string{"is there twice, also as a cold one", "there are 39 with 18264 bytes, and 40 with"}},
 	{"a body has no job", addition(keyOf("b", 0x7f), 1, 2), []string{"the body of job 127: there is no such job"}},
 	{"a checkpoint has no job", addition(keyOf("C", 0x7f), 1, 2), []string{"the checkpoint 000000000000007f is one of no job"}},
 	{"the last id is too low", damageAt('n', func(v []byte) []byte { return append(make([]byte, 7), 3) }), []string{"the last id is 3, and there is job"}},
@@ -250,14 +251,14 @@ var repairable = []fsckCase{
 	{"a place has no record", addition(keyOf("i", 0x7f), append(make([]byte, 8), "ended"...)...), []string{"belongs to no record"}},
 	{"a member of a batch has no record", addition("fbatch\x00\x00\x00\x00\x00\x00\x00\x00\x09", []byte("ended")...), []string{"belongs to no record"}},
 	{"a member of a batch is missing", removal('f', true), []string{"is missing"}},
-	{"a count of records is wrong", damageAt('g', func(v []byte) []byte { v[0]++; return v }), []string{`tube "ended" has records of ended jobs: 6 with`}},
+	{"a count of records is wrong", damageAt('g', func(v []byte) []byte { v[0]++; return v }), []string{`tube "ended", records of ended jobs: there are 6 with`}},
 	{"a count of records cannot be read", damageAt('g', empty), []string{`reading the number of ended jobs of tube "ended"`}},
 }
 
 // beyondRepair are damages that are only named.
 var beyondRepair = []fsckCase{
 	{"a cold job is damaged", damageAt('J', func(v []byte) []byte { return v[:3] }), []string{"reading the record of job"}},
-	{"a cold job is not delayed", damageAt('J', func(v []byte) []byte { v[0] = byte(tube.Buried); return v }), []string{"it is cold, and not delayed"}},
+	{"a cold job is not delayed", damageAt('J', func(v []byte) []byte { v[0] = byte(tube.Buried); return v }), []string{"it is cold, and buried"}},
 	{"a cold job lacks a byte of its body", func(r rowsOf) {
 		at := r.of('J')[1]
 		r.set(at.key, cut(at.value))

@@ -21,8 +21,8 @@ type loader struct {
 	tallies    *tallies                     // gets those that the tables lack
 	saved      *jobCheckpoints              // likewise
 	cold       *coldJobs
-	coldCounts map[string]tables.ColdCount // those that no entry of the log is about
-	storedID   uint64                      // the largest id that the tables can have
+	coldCounts map[tube.ColdQueue]tables.ColdCount // those that no entry of the log is about
+	storedID   uint64                              // the largest id that the tables can have
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -108,15 +108,19 @@ func (l *loader) loadCold() (err error) {
 	if err := l.fromLog.jobs.drain(l.loadLogged); err != nil {
 		return err
 	}
-	for name, n := range l.coldCounts {
+	for of, n := range l.coldCounts {
 		if n.Jobs == 0 {
 			continue
 		}
-		first, _, err := l.tables.FirstCold(name)
+		first, _, err := l.tables.FirstCold(of)
 		if err != nil {
 			return err
 		}
-		l.machine.RestoreCold(l.now, l.fromLog.names.name([]byte(name)), int(n.Jobs), n.Bytes, first)
+		of.Tube = l.fromLog.names.name([]byte(of.Tube))
+		if of.State == tube.Ready {
+			l.cold.behind[of.Tube] = first
+		}
+		l.machine.RestoreCold(l.now, of, int(n.Jobs), n.Bytes, int(n.Urgent), first)
 	}
 	return nil
 }
@@ -130,9 +134,9 @@ func (l *loader) wasCold(id uint64, im *image) (is bool, err error) {
 	if err != nil || !found {
 		return false, err
 	}
-	l.cold.keep(storedCold{place: tables.PlaceOf(&stored), size: stored.Size})
-	n := l.coldCounts[stored.Tube]
-	l.coldCounts[stored.Tube] = tables.ColdCount{Jobs: n.Jobs - 1, Bytes: n.Bytes - uint64(stored.Size)}
+	at := tables.PlaceOf(&stored)
+	l.cold.keep(storedCold{place: at, size: stored.Size})
+	l.coldCounts[at.ColdQueue] = l.coldCounts[at.ColdQueue].Without(at, stored.Size)
 	if im.gone {
 		l.window.jobs[id] = isGoneLarge
 		return true, nil

@@ -48,7 +48,7 @@ func (e *Engine) flush(now tube.Instant, op *storage.Op, p *progress) (done bool
 	if !p.begun {
 		p.begun, p.flush = true, e.newFlush(op)
 	}
-	if done = e.flushCold(now, p); done {
+	if done = e.flushCold(now, op, p); done {
 		var work int
 		work, done = e.machine.FlushSome(now, p.flush, max(e.budget, 1))
 		e.spend(work)

@@ -20,7 +20,8 @@ func Open(o Options) (*Engine, error) {
 	o.Fatal = func(err error) { fatal(explainFull(o.Dir, err)) }
 	e := newEngine(o.clock)
 	e.cold.after = o.coldAfter
-	e.machine.SetColdLead(e.cold.lead())
+	e.cold.mostReady, e.cold.fewReady = o.mostReady, o.fewReady
+	e.machine.SetCold(e.cold.lead(), e.cold.fewReady)
 	e.ends.most, e.ends.recent.KeepFloors = uint64(o.HistoryBytes), true // before any goroutine of the journal
 	j, err := openJournal(&o, e)
 	if err != nil {

@@ -54,6 +54,8 @@ type Options struct {
 	segment     int64            // for tests: bytes; overrides FileSize unless it is 0
 	spare       int64            // size of the spare file; 0 with a file system of tests: there is none
 	coldAfter   time.Duration    // for tests: overrides the constant of that name unless it is 0
+	mostReady   int              // likewise
+	fewReady    int              // likewise
 	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
 	fs          vfs.FS           // for tests: nil is the real file system
 	clock       func() time.Time // for tests: nil is time.Now
@@ -80,6 +82,7 @@ func (o *Options) setDefaults() {
 	o.HistoryBytes = max(cmp.Or(o.HistoryBytes, tube.DefaultHistoryBytes), 0)
 	o.windowBytes = cmp.Or(o.windowBytes, windowBytes)
 	o.coldAfter = cmp.Or(o.coldAfter, coldAfter)
+	o.mostReady, o.fewReady = cmp.Or(o.mostReady, mostReady), cmp.Or(o.fewReady, fewReady)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

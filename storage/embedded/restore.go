@@ -211,12 +211,12 @@ func (e *Engine) buryAll(ctx context.Context, reason string) (buried int, err er
 
 // buryCold admits and buries all cold jobs of tubes. It adds their number to buried.
 func (e *Engine) buryCold(ctx context.Context, reason string, names []string, buried *int) error {
-	for _, name := range names {
+	for _, of := range coldQueues(names) {
 		for next := (tube.ColdPlace{}); next != tube.NoColdPlace; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			page, err := e.journal.admitPage(coldPlaces{name, justBefore(next), tube.Never, partWork})
+			page, err := e.journal.admitPage(coldPlaces{of, justBefore(next), anyRank, partWork})
 			if err != nil {
 				return err
 			}
@@ -225,6 +225,16 @@ func (e *Engine) buryCold(ctx context.Context, reason string, names []string, bu
 		}
 	}
 	return nil
+}
+
+// coldQueues returns the queues of tubes that can have cold jobs.
+func coldQueues(names []string) (queues []tube.ColdQueue) {
+	for _, name := range names {
+		for _, s := range tube.ColdStates {
+			queues = append(queues, tube.ColdQueue{Tube: name, State: s})
+		}
+	}
+	return queues
 }
 
 // burySome buries some jobs, durably. It returns how many. The function some is called with the lock held.

@@ -88,6 +88,7 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	setBack := e.takeSetBack()
 	wakeUps, ends := e.wakeUps(), e.machine.EndsNoticed()
 	e.startAdmitting()
+	e.startCooling()
 	var due [tube.NumRecordKinds]bool
 	for kind := range due {
 		due[kind] = e.machine.TakeRecordsDue(tube.RecordKind(kind))

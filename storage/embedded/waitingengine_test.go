@@ -6,6 +6,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/tables"
+	"redstalk/tube"
 )
 
 // waitingEngine is an engine that moves dead letters at once, like the model of the suite:
@@ -25,13 +26,21 @@ func (s waitingEngine) DoPolling(poll func(read bool) int, batches ...*storage.B
 	s.Engine.DoPolling(poll, batches...)
 }
 
-// awaitWindows waits until all windows that have ended are in the tables, if delayed jobs become cold then.
+// awaitWindows waits until all windows that have ended are in the tables, if jobs become cold then, and makes ready jobs cold.
 func (s waitingEngine) awaitWindows() {
+	if s.cold.after != 1 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.cold.after == 1 && s.journal.behind > 0 && !s.closed && !s.journal.failing {
-		s.journal.cond.Wait()
+	await := func() {
+		for (s.journal.behind > 0 || s.cold.cooling) && !s.closed && !s.journal.failing {
+			s.journal.cond.Wait()
+		}
 	}
+	await()
+	s.startCooling()
+	await()
 }
 
 // Close implements storage.Store. It checks the tables.
@@ -64,7 +73,7 @@ func (s waitingEngine) admitAllDue() {
 	names := s.machine.Tubes()
 	s.mu.Unlock()
 	for _, name := range names {
-		for s.admitDuePage(name) {
+		for s.admitDuePage(tube.ColdQueue{Tube: name, State: tube.Delayed}) {
 		}
 	}
 }

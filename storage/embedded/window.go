@@ -20,7 +20,8 @@ type window struct {
 	tables.TubeChanges
 	lastID  uint64 // the largest id that was given out, at the end of the window
 	reclaim bool   // the tables have to be compacted after it
-	segment uint64 // the last segment of the log that ended in it; 0: none has
+	segment uint64 // the last segment of the log that ended in it; 0: none has, or it is about no part of the log
+	written bool   // it is in the tables
 	bytes   int64  // of the bodies that were put in it
 
 	lastEnd    uint64 // the latest Ended.Seq of a record of a job that has ended in it; 0: there is none
@@ -179,9 +180,7 @@ func (j *journal) submitHeld() {
 	if j.held == nil {
 		return
 	}
-	j.behind++
-	j.queued = append(j.queued, j.held)
-	j.checkpoints <- j.held // does not block: the channel has room for maxWindows
+	j.submit(j.held)
 	j.held = nil
 }
 

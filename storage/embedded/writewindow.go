@@ -77,7 +77,10 @@ func (j *journal) writeFiles(in *tables.Ingest, w *window, cold *coldWritten) er
 		}
 		return nil
 	})
-	if err != nil {
+	if err == nil {
+		err = in.SetIndex()
+	}
+	if err != nil || w.segment == 0 {
 		return err
 	}
 	return in.SetOthers(w.TubeChanges, w.lastID, w.segment+1)

@@ -94,6 +94,9 @@ func (b *books) putOne(t *testing.T, c *client.Client, body string, leases bool)
 	t.Errorf("cannot put %s", body)
 }
 
+// clock returns the time of the day.
+func clock(t time.Time) string { return t.Format("15:04:05.000") }
+
 // audit compares the books when nothing is left on the server.
 func (b *books) audit(t *testing.T, leases bool) {
 	b.mu.Lock()
@@ -109,6 +112,7 @@ func (b *books) audit(t *testing.T, leases bool) {
 			for _, other := range spans[:i] {
 				if s.begin.Before(other.end) && other.begin.Before(s.end) {
 					overlaps++
+					t.Logf("%s was handled from %v to %v, and from %v to %v", body, clock(s.begin), clock(s.end), clock(other.begin), clock(other.end))
 				}
 			}
 		}

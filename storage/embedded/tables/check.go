@@ -47,12 +47,12 @@ type checker struct {
 	damaged    bool   // some records of jobs cannot be read
 	read       int    // for Progress
 	failed     error  // of a look-up
-	place      []byte // a buffer
+	key        []byte // a buffer
 
 	coldPlaces, endedPlaces *rowSums
-	coldCounts              map[string]ColdCount
+	coldCounts              map[tube.ColdQueue]ColdCount
 	endedCounts             map[string]EndedOf
-	uncounted               map[string]bool // kinds of counts, and tubes, that cannot be compared: a record is damaged
+	uncounted               map[string]bool // keys of counts that cannot be compared: a record is damaged
 }
 
 // repairBatch is how many bytes of changes a repair makes at once.
@@ -62,7 +62,7 @@ const repairBatch = 256 << 10
 func (t *Tables) Check(ctx context.Context, what Check) (jobs int, err error) {
 	c := &checker{
 		Check: what, ctx: ctx, tables: t, from: t.db, names: make(map[string]string), coldPlaces: newRowSums(), endedPlaces: newRowSums(),
-		coldCounts: make(map[string]ColdCount), endedCounts: make(map[string]EndedOf), uncounted: make(map[string]bool),
+		coldCounts: make(map[tube.ColdQueue]ColdCount), endedCounts: make(map[string]EndedOf), uncounted: make(map[string]bool),
 	}
 	if what.Repair {
 		c.batch = t.db.NewBatch()
@@ -159,15 +159,25 @@ func (c *checker) checkLastID() error {
 	return err
 }
 
-// checkColdCounts compares how many cold jobs each tube has with what was counted.
+// checkColdCounts compares how many cold jobs each queue has with what was counted.
 func (c *checker) checkColdCounts() error {
-	return checkCounts(c, coldCountKey, "cold jobs", c.coldCounts, readColdCount,
-		func(want, _ ColdCount) ColdCount { return want }, ColdCount.encode)
+	counted := make(map[string]ColdCount)
+	for of, n := range c.coldCounts {
+		counted[string(countKey(of))] = n
+	}
+	return checkCounts(c, coldCountKey, counted, func(key, value []byte) (ColdCount, error) {
+		_, n, err := decodeColdCount(key, value)
+		return n, err
+	}, func(want, _ ColdCount) ColdCount { return want }, func(n ColdCount) []byte { return n.append(nil) })
 }
 
 // checkEndedCounts compares how many records of ended jobs each tube has with what was counted.
 func (c *checker) checkEndedCounts() error {
-	return checkCounts(c, endedTubeKey, "records of ended jobs", c.endedCounts, readEndedOf, func(want, written EndedOf) EndedOf {
+	counted := make(map[string]EndedOf)
+	for name, n := range c.endedCounts {
+		counted[string(endedTubeKey)+name] = n
+	}
+	return checkCounts(c, endedTubeKey, counted, readEndedOf, func(want, written EndedOf) EndedOf {
 		if written.Records != want.Records || written.Bytes != want.Bytes {
 			want.Last = max(want.Last, written.Last) // it must not be given out again
 			return want
@@ -176,47 +186,61 @@ func (c *checker) checkEndedCounts() error {
 	}, func(of EndedOf) []byte { return of.append(nil) })
 }
 
-// checkCounts compares the counts of tubes with what is written under their names. corrected returns what should be written.
-func checkCounts[T comparable](c *checker, kind byte, what string, counted map[string]T, read func(key, value []byte) (T, error),
+// checkCounts compares the counts of a kind with what was counted, by key. corrected returns what should be written.
+func checkCounts[T comparable](c *checker, kind byte, counted map[string]T, read func(key, value []byte) (T, error),
 	corrected func(want, written T) T, encode func(T) []byte,
 ) error {
 	var none T
-	compare := func(name string, written T) {
-		want := corrected(counted[name], written)
-		delete(counted, name)
-		if want == written || c.uncounted[string(kind)+name] {
-			return
-		}
-		c.found("the count is set", "tube %q has %s: %s; and were counted: %s", name, what, describe(want), describe(written))
-		if key := append([]byte{kind}, name...); want == none {
-			c.remove(key)
+	const remedy = "the count is set"
+	set := func(key string, n T) {
+		if n == none {
+			c.remove([]byte(key))
 		} else {
-			c.set(key, encode(want))
+			c.set([]byte(key), encode(n))
+		}
+	}
+	compare := func(key string, written T) {
+		want, has := counted[key]
+		if has {
+			want = corrected(want, written)
+		}
+		delete(counted, key)
+		if want != written && !c.uncounted[key] {
+			c.found(remedy, "%s: there are %s, and %s were counted", describeCount(key), describe(want), describe(written))
+			set(key, want)
 		}
 	}
 	err := c.each(kind, "counts", func(key, value []byte) {
 		written, err := read(key, value)
-		if err != nil {
-			c.found("the count is set", "%v", err)
-			c.remove(key)
-			if want, has := counted[string(key[1:])]; has {
-				c.set(key, encode(corrected(want, none)))
-			}
-			delete(counted, string(key[1:]))
+		if err == nil {
+			compare(string(key), written)
 			return
 		}
-		compare(string(key[1:]), written)
+		c.found(remedy, "%v", err)
+		set(string(key), counted[string(key)])
+		delete(counted, string(key))
 	})
-	for name := range counted {
-		compare(name, none)
+	for key := range counted {
+		compare(key, none)
 	}
 	return err
+}
+
+// describeCount says what the count of a key is about.
+func describeCount(key string) string {
+	if key[0] == coldCountKey {
+		return fmt.Sprintf("tube %q, cold jobs that are %v", key[2:], tube.State(key[1]))
+	}
+	return fmt.Sprintf("tube %q, records of ended jobs", key[1:])
 }
 
 // describe says a count.
 func describe(count any) string {
 	switch n := count.(type) {
 	case ColdCount:
+		if n.Urgent > 0 {
+			return fmt.Sprintf("%d with %d bytes, %d of them urgent", n.Jobs, n.Bytes, n.Urgent)
+		}
 		return fmt.Sprintf("%d with %d bytes", n.Jobs, n.Bytes)
 	case EndedOf:
 		return fmt.Sprintf("%d with %d bytes", n.Records, n.Bytes)

@@ -142,16 +142,19 @@ func (c *checker) coldJob(id uint64, value []byte) (r tube.Record, inline []byte
 	if r, inline, ok = c.record(id, value); !ok {
 		return r, nil, false
 	}
-	if r.State != tube.Delayed {
-		c.found("", "job %d: it is cold, and not delayed, but %v", id, r.State)
+	if !mayBeCold(&r) {
+		c.found("", "job %d: it is cold, and %v", id, r.State)
 		return r, nil, false
 	}
-	c.place = PlaceOf(&r).appendKey(c.place[:0])
-	c.coldPlaces.add(c.place, nil)
-	n := c.coldCounts[r.Tube]
-	c.coldCounts[r.Tube] = ColdCount{n.Jobs + 1, n.Bytes + uint64(r.Size)}
+	p := PlaceOf(&r)
+	c.key = p.appendKey(c.key[:0])
+	c.coldPlaces.add(c.key, nil)
+	c.coldCounts[p.ColdQueue] = c.coldCounts[p.ColdQueue].plus(countOf(p, r.Size))
 	return r, inline, true
 }
+
+// mayBeCold reports whether a job is in a state that a cold one can have.
+func mayBeCold(r *tube.Record) bool { return r.State == tube.Delayed || r.State == tube.Ready }
 
 // dropCold removes a cold job that is there a second time, if the other one can be read.
 func (c *checker) dropCold(id uint64, value []byte) {

@@ -71,7 +71,7 @@ type derivation struct {
 	origin  func(key, value []byte) []byte          // the key of the record of a row; nil: it cannot have one
 	name    func(key []byte) string                 // says what a row is
 	counts  byte                                    // kind of the counts that are not known if a record is damaged
-	tube    func(key, value []byte) []byte          // of a row that has an origin
+	counted func(key, value []byte) []byte          // under which key of these a row that has an origin is counted
 }
 
 // checkIndex compares the cold jobs with their index.
@@ -83,13 +83,13 @@ func (c *checker) checkIndex() error {
 				return nil, errRecord
 			}
 			r, _, err := DecodeRecord(binary.BigEndian.Uint64(key[1:]), value, c.name)
-			if err == nil && r.State != tube.Delayed {
+			if err == nil && !mayBeCold(&r) {
 				err = errRecord
 			}
 			return []pair{{PlaceOf(&r).key(), nil}}, err
 		},
 		origin: func(key, _ []byte) []byte {
-			if len(key) < len(indexPrefix(""))+16 {
+			if len(key) < len(indexPrefix(tube.ColdQueue{}))+16 {
 				return nil
 			}
 			return idKey(nil, coldKey, binary.BigEndian.Uint64(key[len(key)-8:]))
@@ -100,7 +100,7 @@ func (c *checker) checkIndex() error {
 			}
 			return fmt.Sprintf("the entry %x of the index", key)
 		},
-		tube: func(key, _ []byte) []byte { return key[2 : len(key)-17] },
+		counted: func(key, _ []byte) []byte { return key[1 : len(key)-17] },
 	})
 }
 
@@ -141,7 +141,7 @@ func (c *checker) checkEnded() error {
 			return nil
 		},
 		name: func(key []byte) string { return fmt.Sprintf("the place %x of the record of an ended job", key) },
-		tube: func(key, value []byte) []byte {
+		counted: func(key, value []byte) []byte {
 			if key[0] == endedIDKey {
 				return value[8:]
 			}
@@ -210,7 +210,7 @@ func (c *checker) isLeftOver(d *derivation, key, value []byte) bool {
 	}
 	rows, err := d.of(origin, record)
 	if err != nil {
-		c.uncounted[string(d.counts)+string(d.tube(key, value))] = true
+		c.uncounted[string(d.counts)+string(d.counted(key, value))] = true
 		return false
 	}
 	return !slices.ContainsFunc(rows, func(r pair) bool { return bytes.Equal(r.key, key) && bytes.Equal(r.value, value) })

@@ -19,56 +19,102 @@ import (
 
 // Place is where a cold job is in the index.
 type Place struct {
-	Tube string
+	tube.ColdQueue
 	tube.ColdPlace
 }
 
-// PlaceOf returns the place of a delayed job.
+// PlaceOf returns the place of a job that is delayed or ready.
 func PlaceOf(r *tube.Record) Place {
-	return Place{r.Tube, tube.ColdPlace{Due: tube.Instant(r.Rank), ID: r.ID}}
+	p := Place{tube.ColdQueue{Tube: r.Tube, State: r.State}, tube.ColdPlace{Rank: r.Rank, ID: r.ID}}
+	if r.State == tube.Ready {
+		p.Rank = int64(r.Pri)
+	}
+	return p
 }
 
 // key returns the key of the place.
 func (p Place) key() []byte { return p.appendKey(nil) }
 
 func (p Place) appendKey(to []byte) []byte {
-	to = binary.BigEndian.AppendUint64(appendIndexPrefix(to, p.Tube), uint64(p.Due))
+	to = binary.BigEndian.AppendUint64(appendIndexPrefix(to, p.ColdQueue), uint64(p.Rank))
 	return binary.BigEndian.AppendUint64(to, p.ID)
 }
 
-// indexPrefix returns the beginning of all keys of a tube's index.
-func indexPrefix(tube string) []byte { return appendIndexPrefix(nil, tube) }
+// indexPrefix returns the beginning of all keys of the index of a queue.
+func indexPrefix(of tube.ColdQueue) []byte { return appendIndexPrefix(nil, of) }
 
-func appendIndexPrefix(to []byte, tube string) []byte {
-	return append(append(append(to, indexKey, delayedIndex), tube...), 0)
+func appendIndexPrefix(to []byte, of tube.ColdQueue) []byte {
+	return append(append(append(to, indexKey, byte(of.State)), of.Tube...), 0)
 }
 
-// ColdCount is how many cold jobs a tube has, and how many bytes their bodies.
-type ColdCount struct{ Jobs, Bytes uint64 }
+// ColdCount is how many cold jobs a queue has, how many bytes their bodies, and how many of them are ready and urgent.
+type ColdCount struct{ Jobs, Bytes, Urgent uint64 }
 
 // coldCountSize is the length of an encoded ColdCount in bytes.
-const coldCountSize = 16
+const coldCountSize = 24
+
+// key returns the key of the count of a queue.
+func countKey(of tube.ColdQueue) []byte {
+	return append([]byte{coldCountKey, byte(of.State)}, of.Tube...)
+}
+
+// compareQueues orders queues as their counts are.
+func compareQueues(a, b tube.ColdQueue) int {
+	return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Tube, b.Tube))
+}
+
+// append encodes a count.
+func (c ColdCount) append(b []byte) []byte {
+	for _, n := range []uint64{c.Jobs, c.Bytes, c.Urgent} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// decodeColdCount decodes a key and value of a count.
+func decodeColdCount(key, value []byte) (of tube.ColdQueue, c ColdCount, err error) {
+	if len(key) < 2 || len(value) != coldCountSize {
+		return of, c, fmt.Errorf("reading the number of cold jobs at %q: it has %d bytes", key, len(value))
+	}
+	of = tube.ColdQueue{Tube: string(key[2:]), State: tube.State(key[1])}
+	return of, ColdCount{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:]), binary.BigEndian.Uint64(value[16:])}, nil
+}
+
+// plus returns the sum of counts, of which one can be a difference.
+func (c ColdCount) plus(by ColdCount) ColdCount {
+	return ColdCount{c.Jobs + by.Jobs, c.Bytes + by.Bytes, c.Urgent + by.Urgent}
+}
+
+// Without returns the count without a job in a place, whose body has that many bytes.
+func (c ColdCount) Without(p Place, size uint32) ColdCount { return c.plus(countOf(p, size).negated()) }
+
+func (c ColdCount) negated() ColdCount { return ColdCount{-c.Jobs, -c.Bytes, -c.Urgent} }
+
+// countOf returns how a job in a place counts.
+func countOf(p Place, size uint32) ColdCount {
+	c := ColdCount{Jobs: 1, Bytes: uint64(size)}
+	if p.State == tube.Ready && p.Rank < tube.UrgentBelow {
+		c.Urgent = 1
+	}
+	return c
+}
 
 // indexChanges are the changes of the index and the counts in an ingest.
 type indexChanges struct {
-	present map[Place]bool // false: the place is removed
-	counts  map[string]coldChange
+	present map[Place]bool               // false: the place is removed
+	counts  map[tube.ColdQueue]ColdCount // by how much they change, modulo 2^64
 }
-
-// coldChange is by how much a ColdCount changes.
-type coldChange struct{ jobs, bytes int64 }
 
 func (c *indexChanges) set(p Place, size uint32, present bool) {
 	if c.present == nil {
-		c.present, c.counts = make(map[Place]bool), make(map[string]coldChange)
+		c.present, c.counts = make(map[Place]bool), make(map[tube.ColdQueue]ColdCount)
 	}
-	by := int64(1)
+	by := countOf(p, size)
 	if !present {
-		by = -1
+		by = by.negated()
 	}
 	c.present[p] = present
-	n := c.counts[p.Tube]
-	c.counts[p.Tube] = coldChange{n.jobs + by, n.bytes + by*int64(size)}
+	c.counts[p.ColdQueue] = c.counts[p.ColdQueue].plus(by)
 }
 
 // PutCold writes a cold job. was is where the tables have it in their index already, nil if they have it nowhere or as a job that is not cold;
@@ -125,8 +171,8 @@ func (in *Ingest) WarmJob(r *tube.Record, body []byte) error {
 	return in.set(oldJobs, in.key, in.value)
 }
 
-// setIndex writes the changes of the index and of the counts.
-func (in *Ingest) setIndex() error {
+// SetIndex writes what the cold jobs that were written and removed change in the index and the counts. It is called once, behind them.
+func (in *Ingest) SetIndex() error {
 	keys := make(map[string]bool, len(in.index.present))
 	for p, present := range in.index.present {
 		keys[string(p.key())] = present
@@ -142,57 +188,42 @@ func (in *Ingest) setIndex() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.index.counts)) {
-		count, key := in.tables.cold[name].plus(in.index.counts[name]), append([]byte{coldCountKey}, name...)
+	for _, of := range slices.SortedFunc(maps.Keys(in.index.counts), compareQueues) {
+		count := in.tables.cold[of].plus(in.index.counts[of])
 		if count == (ColdCount{}) {
-			if err := in.delete(coldCounts, key); err != nil {
+			if err := in.delete(coldCounts, countKey(of)); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := in.set(coldCounts, key, count.encode()); err != nil {
+		if err := in.set(coldCounts, countKey(of), count.append(nil)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c ColdCount) plus(by coldChange) ColdCount {
-	return ColdCount{c.Jobs + uint64(by.jobs), c.Bytes + uint64(by.bytes)}
-}
-
 // countCold records the counts that were written.
 func (t *Tables) countCold(c *indexChanges) {
-	for name, by := range c.counts {
-		if n := t.cold[name].plus(by); n == (ColdCount{}) {
-			delete(t.cold, name)
+	for of, by := range c.counts {
+		if n := t.cold[of].plus(by); n == (ColdCount{}) {
+			delete(t.cold, of)
 		} else {
-			t.cold[name] = n
+			t.cold[of] = n
 		}
 	}
 }
 
-// LoadColdCounts reads how many cold jobs each tube has, and returns them. They belong to the Tables.
-func (t *Tables) LoadColdCounts() (map[string]ColdCount, error) {
+// LoadColdCounts reads how many cold jobs each queue has, and returns them. They belong to the Tables.
+func (t *Tables) LoadColdCounts() (map[tube.ColdQueue]ColdCount, error) {
 	err := t.each(coldCountKey, func(key, value []byte) error {
-		n, err := readColdCount(key, value)
+		of, count, err := decodeColdCount(key, value)
 		if err == nil {
-			t.cold[string(key[1:])] = n
+			t.cold[of] = count
 		}
 		return err
 	})
 	return t.cold, err
-}
-
-func (c ColdCount) encode() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Jobs), c.Bytes)
-}
-
-func readColdCount(key, value []byte) (ColdCount, error) {
-	if len(value) != coldCountSize {
-		return ColdCount{}, fmt.Errorf("reading the number of cold jobs of tube %q: it has %d bytes", key[1:], len(value))
-	}
-	return ColdCount{binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:])}, nil
 }
 
 // ColdJobs calls do with the cold jobs of a tube in these places, in the order of ids. The body is that of an inline one. It is valid until do
@@ -230,26 +261,26 @@ func nameOf(name string) func([]byte) string {
 	}
 }
 
-// ColdPlaces returns up to n places of the index of a tube behind a place, of jobs that are due by then; and the next one behind them,
-// tube.NoColdPlace if there is none.
-func (t *Tables) ColdPlaces(name string, after tube.ColdPlace, by tube.Instant, n int) (places []tube.ColdPlace, next tube.ColdPlace, err error) {
-	prefix := indexPrefix(name)
+// ColdPlaces returns up to n places of the index of a queue behind a place, of jobs whose rank is at most upTo; and the next one behind
+// them, tube.NoColdPlace if there is none.
+func (t *Tables) ColdPlaces(of tube.ColdQueue, after tube.ColdPlace, upTo int64, n int) (places []tube.ColdPlace, next tube.ColdPlace, err error) {
+	prefix := indexPrefix(of)
 	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: append(prefix[:len(prefix)-1:len(prefix)-1], 1)})
 	if err != nil {
-		return nil, next, fmt.Errorf("reading the index of tube %q: %w", name, err)
+		return nil, next, fmt.Errorf("reading the index of tube %q: %w", of.Tube, err)
 	}
 	next = tube.NoColdPlace
-	for valid := it.SeekGE(Place{name, after}.key()); valid; valid = it.Next() {
+	for valid := it.SeekGE(Place{of, after}.key()); valid; valid = it.Next() {
 		key := it.Key()[len(prefix):]
 		if len(key) != 16 {
-			err = fmt.Errorf("reading the index of tube %q: the key %x is not one", name, it.Key())
+			err = fmt.Errorf("reading the index of tube %q: the key %x is not one", of.Tube, it.Key())
 			break
 		}
-		p := tube.ColdPlace{Due: tube.Instant(binary.BigEndian.Uint64(key)), ID: binary.BigEndian.Uint64(key[8:])}
+		p := tube.ColdPlace{Rank: int64(binary.BigEndian.Uint64(key)), ID: binary.BigEndian.Uint64(key[8:])}
 		if p == after {
 			continue
 		}
-		if len(places) == n || p.Due > by {
+		if len(places) == n || p.Rank > upTo {
 			next = p
 			break
 		}
@@ -258,13 +289,35 @@ func (t *Tables) ColdPlaces(name string, after tube.ColdPlace, by tube.Instant, 
 	return places, next, errors.Join(err, it.Error(), it.Close())
 }
 
-// FirstCold returns the place of the first cold job of a tube; false if there is none.
-func (t *Tables) FirstCold(name string) (p tube.ColdPlace, found bool, err error) {
-	places, _, err := t.ColdPlaces(name, tube.ColdPlace{}, tube.Never, 1)
+// FirstCold returns the place of the first cold job of a queue; false if there is none.
+func (t *Tables) FirstCold(of tube.ColdQueue) (p tube.ColdPlace, found bool, err error) {
+	places, _, err := t.ColdPlaces(of, tube.ColdPlace{}, int64(tube.Never), 1)
 	if len(places) == 0 {
 		return p, false, err
 	}
 	return places[0], true, nil
+}
+
+// OldestCold returns when the oldest of the cold ready jobs of a tube was put, as wall time: of the first one of each priority. It looks at
+// so many priorities at most.
+func (t *Tables) OldestCold(name string, priorities int) (oldest tube.Instant, err error) {
+	of, after := tube.ColdQueue{Tube: name, State: tube.Ready}, tube.ColdPlace{}
+	oldest = tube.Never
+	for range priorities {
+		places, _, err := t.ColdPlaces(of, after, int64(tube.Never), 1)
+		if err != nil || len(places) == 0 {
+			return oldest, err
+		}
+		r, _, found, err := t.ColdJob(places[0].ID, nameOf(name))
+		if err != nil {
+			return oldest, err
+		}
+		if found {
+			oldest = min(oldest, r.Created)
+		}
+		after = tube.ColdPlace{Rank: places[0].Rank, ID: 1<<64 - 1}
+	}
+	return oldest, nil
 }
 
 // ColdJob returns a cold job; false if there is none of that id. Its body is that of an inline one.

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage/embedded/wal"
 	"redstalk/storage/telemetry"
+	"redstalk/tube"
 )
 
 // DirName is the directory of Pebble's files, in the engine's directory.
@@ -81,7 +82,7 @@ func open(o *Options, readOnly bool) (*Tables, error) {
 		cache.Unref()
 		return nil, errors.Join(err, dir.Close())
 	}
-	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir, cold: make(map[string]ColdCount)}, nil
+	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir, cold: make(map[tube.ColdQueue]ColdCount)}, nil
 }
 
 // ReadFirstSegment returns the FirstSegment of tables that must exist, see OpenReadOnly.

@@ -23,8 +23,8 @@ import (
 //	j ID       record of a job as it was first written, see AppendRecord, followed by
 //	           its body if that is inline
 //	J ID       the same of a cold job, as it was last written
-//	x 03 TUBE 00 DUE ID  the index of cold jobs: DUE and ID in 8 bytes each; the value is empty
-//	y TUBE     how many cold jobs a tube has, and how many bytes their bodies; 8 bytes each
+//	x STATE TUBE 00 RANK ID  the index of cold jobs: RANK (when they are due, or the priority of ready ones) and ID in 8 bytes each; the value is empty
+//	y STATE TUBE  how many cold jobs of that state a tube has, how many bytes their bodies, and how many are ready and urgent; 8 bytes each
 //	b ID       its body if that is not inline
 //	c ID       record of a job as it was last written; missing if it was written once
 //	e TUBE 00 SEQ  the record of an ended job, see ended.Append
@@ -63,7 +63,6 @@ const (
 
 	coldKey      byte = 'J'
 	indexKey     byte = 'x'
-	delayedIndex byte = byte(tube.Delayed)
 	coldCountKey byte = 'y'
 
 	endedKey      byte = 'e'
@@ -96,9 +95,9 @@ type Tables struct {
 	db       *pebble.DB
 	cache    *pebble.Cache
 	dir      *wal.Directory
-	migrated atomic.Uint64        // see Migrated
-	cold     map[string]ColdCount // by tube, as they are written; owned by whoever commits an Ingest with cold jobs
-	damaged  func(error)          // for Check: is called with what is wrong with a row, instead of ending at it
+	migrated atomic.Uint64                // see Migrated
+	cold     map[tube.ColdQueue]ColdCount // as they are written; owned by whoever commits an Ingest with cold jobs
+	damaged  func(error)                  // for Check: is called with what is wrong with a row, instead of ending at it
 }
 
 // Directory returns the directory of the tables.

@@ -97,7 +97,6 @@ func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 		in.setNamed(tube.JobBatches, c.Named[tube.JobBatches]),
 		in.setPolicies(c.Policies),
 		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, first)),
-		in.setIndex(),
 	)
 }
 
