@@ -113,7 +113,7 @@ func addition(key string, value ...byte) func(rowsOf) {
 func cut(value []byte) []byte { return value[:len(value)-1] }
 func empty([]byte) []byte     { return nil }
 func keyOf(kind string, id byte) string {
-	return kind + "\x00\x00\x00\x00\x00\x00\x00" + string(rune(id))
+	return kind + "\x00\x00\x00\x00\x00\x00" + string(rune(id)) + "\x00"
 }
 
 const (
@@ -243,8 +243,8 @@ var repairable = []fsckCase{
 		at := r.first('J')
 		r.set(append([]byte{'j'}, at.key[1:]...), at.value)
 	}, []string{"is there twice, also as a cold one", "there are 39 with 18264 bytes, and 40 with"}},
-	{"a body has no job", addition(keyOf("b", 0x7f), 1, 2), []string{"the body of job 127: there is no such job"}},
-	{"a checkpoint has no job", addition(keyOf("C", 0x7f), 1, 2), []string{"the checkpoint 000000000000007f is one of no job"}},
+	{"a body has no job", addition(keyOf("b", 0x7f), 1, 2), []string{"the body of job 32512: there is no such job"}},
+	{"a checkpoint has no job", addition(keyOf("C", 0x7f), 1, 2), []string{"the checkpoint 0000000000007f00 is one of no job"}},
 	{"the last id is too low", damageAt('n', func(v []byte) []byte { return append(make([]byte, 7), 3) }), []string{"the last id is 3, and there is job"}},
 	{"the place of a record is missing", removal('i', false), []string{"is missing"}},
 	{"the place of a record is wrong", damageAt('i', func(v []byte) []byte { v[7]++; return v }), []string{"belongs to no record", "is missing"}},
