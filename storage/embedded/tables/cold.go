@@ -298,28 +298,6 @@ func (t *Tables) FirstCold(of tube.ColdQueue) (p tube.ColdPlace, found bool, err
 	return places[0], true, nil
 }
 
-// OldestCold returns when the oldest of the cold ready jobs of a tube was put, as wall time: of the first one of each priority. It looks at
-// so many priorities at most.
-func (t *Tables) OldestCold(name string, priorities int) (oldest tube.Instant, err error) {
-	of, after := tube.ColdQueue{Tube: name, State: tube.Ready}, tube.ColdPlace{}
-	oldest = tube.Never
-	for range priorities {
-		places, _, err := t.ColdPlaces(of, after, int64(tube.Never), 1)
-		if err != nil || len(places) == 0 {
-			return oldest, err
-		}
-		r, _, found, err := t.ColdJob(places[0].ID, nameOf(name))
-		if err != nil {
-			return oldest, err
-		}
-		if found {
-			oldest = min(oldest, r.Created)
-		}
-		after = tube.ColdPlace{Rank: places[0].Rank, ID: 1<<64 - 1}
-	}
-	return oldest, nil
-}
-
 // ColdJob returns a cold job; false if there is none of that id. Its body is that of an inline one.
 func (t *Tables) ColdJob(id uint64, name func([]byte) string) (r tube.Record, body []byte, found bool, err error) {
 	value, closer, err := t.db.Get(idKey(nil, coldKey, id))
