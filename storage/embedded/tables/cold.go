@@ -53,7 +53,7 @@ type ColdCount struct{ Jobs, Bytes, Urgent uint64 }
 // coldCountSize is the length of an encoded ColdCount in bytes.
 const coldCountSize = 24
 
-// key returns the key of the count of a queue.
+// countKey returns the key of the count of a queue.
 func countKey(of tube.ColdQueue) []byte {
 	return append([]byte{coldCountKey, byte(of.State)}, of.Tube...)
 }
