@@ -19,7 +19,7 @@
 //   - window.go: a window is the jobs that have changed in some segments of the log, and when it
 //     ends. checkpoint.go: the checkpointer writes windows to the tables (writewindow.go, package
 //     tables), where jobs are once the log that recorded them is used again.
-//   - cold.go: delayed jobs that are in the tables only, and how they get back; cooling.go: ready jobs become cold; coldneeds.go: operations that wait for them.
+//   - cold.go: jobs that are in the tables only, and how they get back; coldneeds.go: operations that wait for them; cooling.go: ready jobs become cold.
 //   - deadletters.go: the sender, a goroutine that moves jobs to their dead-letter tubes whose
 //     bodies are only in the tables. Until then such a job is a pending dead letter: buried,
 //     with a mark.
