@@ -37,6 +37,7 @@
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
 //     VerifyBackup. target.go: a directory that gets its name when it is complete.
+//   - fsck.go: Fsck, which checks and repairs the directory of an engine that is not open.
 //   - metrics.go: counters. tallies.go: what happened in hours and days.
 //
 // The rules are in package tube, and waiting for jobs is in package server/queue. Without a
