@@ -348,6 +348,7 @@ func TestFsckDamagedTwin(t *testing.T) {
 
 // TestFsckBeyondRepair: damages that cannot be repaired are named, and a repair leaves them as they are.
 func TestFsckBeyondRepair(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	whole := newFsckDisk(t)
 	for _, c := range beyondRepair {
@@ -368,6 +369,7 @@ func TestFsckBeyondRepair(t *testing.T) {
 
 // TestFsckDamagedFiles: files that cannot be read are faults, and nothing is repaired then.
 func TestFsckDamagedFiles(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	whole := newFsckDisk(t)
 	whole.damage(t, func(r rowsOf) {
