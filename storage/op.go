@@ -192,4 +192,6 @@ type Log struct {
 	RecordsMigrated, RecordsWritten uint64
 	MaxSize                         uint64 // of one file in bytes
 	Refusing                        string // as in Disk
+
+	LastBackup time.Time // of which moment the last backup is; zero: there was none, or the engine writes none
 }

@@ -248,7 +248,7 @@ var (
 	matcher   = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:=~|!~|!=|=)`)
 	values    = regexp.MustCompile(`(state|result)(?:=~|!~|!=|=)"([^"]*)"`)
 	words     = []string{
-		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "last_over_time", "min_over_time", "and", "or", "unless", "by", "on", "without", "offset", "e", "h",
+		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "time", "last_over_time", "min_over_time", "and", "or", "unless", "by", "on", "without", "offset", "e", "h",
 	}
 )
 

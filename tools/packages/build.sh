@@ -66,7 +66,7 @@ for ARCH in amd64 arm64; do
   for kind in deb rpm; do
     "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >"$STAGES/said" || { cat "$STAGES/said" >&2; exit 1; }
   done
-  cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalkd.env \
+  cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalk-backup.* tools/packages/redstalkd.env \
     tools/packages/sysusers.conf "$STAGE/"
   tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
     gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"

@@ -76,20 +76,29 @@ func Open(o Options) (*Tables, error) {
 	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir, cold: make(map[tube.ColdQueue]ColdCount)}, nil
 }
 
-// ReadFirstSegment returns the FirstSegment of tables that must exist. It writes nothing: in
+// ReadFirstSegment returns the FirstSegment of tables that must exist, see ReadMarks.
+func ReadFirstSegment(o Options) (first uint64, err error) {
+	first, _, err = ReadMarks(o)
+	return first, err
+}
+
+// ReadMarks returns the FirstSegment and the LastID of tables that must exist. It writes nothing: in
 // contrast to Open it finds out that tables are damaged or missing. Open takes a damaged
 // record of Pebble's manifest for the end of it, and a directory without the marker of a
 // manifest for a new one, and then removes the files that it does not know.
-func ReadFirstSegment(o Options) (first uint64, err error) {
+func ReadMarks(o Options) (first, lastID uint64, err error) {
 	db, err := pebble.Open(o.FS.PathJoin(o.Dir, DirName), &pebble.Options{
 		FS: o.FS, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
 		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Throttle)}, EventListener: listener(&o),
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	first, err = (&Tables{db: db}).FirstSegment()
-	return first, errors.Join(err, db.Close())
+	t := &Tables{db: db}
+	if first, err = t.FirstSegment(); err == nil {
+		lastID, err = t.LastID()
+	}
+	return first, lastID, errors.Join(err, db.Close())
 }
 
 func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache, files *pebble.FileCache) (*pebble.DB, error) {
