@@ -151,9 +151,10 @@ func (o *RestoreOptions) copyTo(ctx context.Context, m *manifest, dir string) er
 	return nil
 }
 
-// buryAll opens an engine on the copy, and buries all jobs.
+// buryAll opens an engine on the copy, and buries all jobs. It does not wait for a sync of each part: Close syncs, and the copy has
+// no name before.
 func (o *RestoreOptions) buryAll(ctx context.Context, m *manifest, dir string) (buried int, err error) {
-	e, err := Open(Options{Dir: dir, restoring: true, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
+	e, err := Open(Options{Dir: dir, restoring: true, SyncEvery: time.Second, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
 	if err != nil {
 		return 0, fmt.Errorf("opening the restored store: %w", err)
 	}
