@@ -162,12 +162,24 @@ func (o *RestoreOptions) buryAll(ctx context.Context, m *manifest, dir string) (
 	return e.buryAll(ctx, "restored from the backup of "+m.Made.UTC().Format(time.RFC3339))
 }
 
+// readMarks returns the first segment of the log that the tables of the copy lack, and the largest id that they know.
+func (o *RestoreOptions) readMarks(dir string) (first, lastID uint64, err error) {
+	t, err := tables.OpenReadOnly(tables.Options{FS: o.fs, Dir: dir, Log: o.Log, Fatal: o.Fatal})
+	if err != nil {
+		return 0, 0, err
+	}
+	if first, err = t.FirstSegment(); err == nil {
+		lastID, err = t.LastID()
+	}
+	return first, lastID, errors.Join(err, t.Close())
+}
+
 // skipIDs makes new ids larger than all that the store in the backup may have given out since then. It returns the id that
 // they come after. It appends an entry to the log of the copy, as of an import without jobs: the jobs need not be loaded for that.
 func (o *RestoreOptions) skipIDs(m *manifest, dir string) (after uint64, err error) {
 	now := o.now()
 	gap := idsPerSecond * (1 + uint64(max(now.Sub(m.Made), 0)/time.Second+1))
-	first, lastID, err := tables.ReadMarks(tables.Options{FS: o.fs, Dir: dir, Log: o.Log, Fatal: o.Fatal})
+	first, lastID, err := o.readMarks(dir)
 	if err != nil {
 		return 0, fmt.Errorf("reading the tables of the backup: %w", err)
 	}

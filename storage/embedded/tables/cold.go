@@ -33,15 +33,18 @@ func PlaceOf(r *tube.Record) Place {
 }
 
 // key returns the key of the place.
-func (p Place) key() []byte {
-	key := append(indexPrefix(p.ColdQueue), make([]byte, 0, 16)...)
-	key = binary.BigEndian.AppendUint64(key, uint64(p.Rank))
-	return binary.BigEndian.AppendUint64(key, p.ID)
+func (p Place) key() []byte { return p.appendKey(nil) }
+
+func (p Place) appendKey(to []byte) []byte {
+	to = binary.BigEndian.AppendUint64(appendIndexPrefix(to, p.ColdQueue), uint64(p.Rank))
+	return binary.BigEndian.AppendUint64(to, p.ID)
 }
 
 // indexPrefix returns the beginning of all keys of the index of a queue.
-func indexPrefix(of tube.ColdQueue) []byte {
-	return append(append([]byte{indexKey, byte(of.State)}, of.Tube...), 0)
+func indexPrefix(of tube.ColdQueue) []byte { return appendIndexPrefix(nil, of) }
+
+func appendIndexPrefix(to []byte, of tube.ColdQueue) []byte {
+	return append(append(append(to, indexKey, byte(of.State)), of.Tube...), 0)
 }
 
 // ColdCount is how many cold jobs a queue has, how many bytes their bodies, and how many of them are ready and urgent.
