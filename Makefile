@@ -50,7 +50,7 @@ CHROOTS ?= bin/chroots
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release deb image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -297,6 +297,9 @@ release: ## build .deb, .rpm, .tar.gz, SBOM and checksums for amd64 and arm64 in
 	@sh tools/deps.sh $(PACKAGE_TOOLS)
 	sh tools/packages/build.sh $(VERSION) bin/release
 	sh tools/packages/clients.sh $(VERSION) bin/release/clients
+
+deb: ## build the .deb for this machine into bin/release; the first time takes a minute or two. MAINTAINER='NAME <MAIL>' is by default the author of the commit
+	ARCHES=$$($(GO) env GOARCH) KINDS=deb sh tools/packages/build.sh $(VERSION) bin/release
 
 image: ## build the container image redstalk:VERSION for this machine; CONTAINER=podman or buildah instead of docker
 	sh tools/packages/build.sh $(VERSION) bin/release

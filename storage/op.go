@@ -179,7 +179,10 @@ type Figures struct {
 	// Ended and EndedBytes are how many records of ended jobs there are, and their bytes as tube.Ended.Bytes counts.
 	Ended, EndedBytes uint64
 
-	OnDisk uint64 // jobs of which nothing is in memory; of the embedded engine
+	// Of the engines in the process; Redis does not count them.
+	OnDisk      uint64                // jobs of which nothing is in memory
+	HeldKeys    uint64                // keys that stay taken although their jobs are gone, because of key-ttl
+	Checkpoints tube.CheckpointTotals // of all jobs
 
 	// Instances is how many servers share the store at present, as far as is known; 0 for
 	// a store that only one server can use.
@@ -192,4 +195,6 @@ type Log struct {
 	RecordsMigrated, RecordsWritten uint64
 	MaxSize                         uint64 // of one file in bytes
 	Refusing                        string // as in Disk
+
+	LastBackup time.Time // of which moment the last backup is; zero: there was none, or the engine writes none
 }

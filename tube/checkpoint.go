@@ -46,8 +46,8 @@ func (m *jobs) setCheckpoint(j *Job, data []byte) {
 	if number == 0 {
 		number = j.ID
 	}
-	f, t := m.metadata.change(j), m.tubeOf(j)
-	t.bytes += uint64(len(data)) - uint64(old.Size)
+	f := m.metadata.change(j)
+	m.countCheckpoint(j, old.Size, uint32(len(data)))
 	if f.Checkpoint = (CheckpointRef{}); len(data) > 0 {
 		f.Checkpoint = CheckpointRef{number, uint32(len(data))}
 	} else {
@@ -61,10 +61,29 @@ func (m *jobs) setCheckpoint(j *Job, data []byte) {
 // handOverCheckpoint lets j, which is about to be removed, go without its checkpoint: another job has it now.
 func (m *jobs) handOverCheckpoint(j *Job) {
 	if size := m.metadata.of(j).Checkpoint.Size; size > 0 {
-		m.tubeOf(j).bytes -= uint64(size)
+		m.countCheckpoint(j, size, 0)
 		m.metadata.change(j).Checkpoint = CheckpointRef{}
 	}
 }
+
+// countCheckpoint notes the size of the checkpoint of j; 0: it has none.
+func (m *jobs) countCheckpoint(j *Job, before, after uint32) {
+	change := uint64(after) - uint64(before)
+	m.tubeOf(j).bytes += change
+	m.checkpoints.Bytes += change
+	if before > 0 {
+		m.checkpoints.Jobs--
+	}
+	if after > 0 {
+		m.checkpoints.Jobs++
+	}
+}
+
+// CheckpointTotals are figures of all checkpoints.
+type CheckpointTotals struct{ Jobs, Bytes uint64 }
+
+// Checkpoints returns how many jobs have a checkpoint, and their bytes.
+func (m *jobs) Checkpoints() CheckpointTotals { return m.checkpoints }
 
 // dropReports drops what is known from the deliveries before, when j moves along an arrow: its progress when it starts again, its
 // checkpoint when it is kicked, since a human starts it anew.

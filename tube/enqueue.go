@@ -45,7 +45,7 @@ func (m *queues) setMetadata(j *Job, of Metadata) {
 	if of.Expires != 0 && of.After == "" {
 		m.expiries.add(j.ID, of.Expires)
 	}
-	m.tubeOf(j).bytes += uint64(of.Checkpoint.Size)
+	m.countCheckpoint(j, 0, of.Checkpoint.Size)
 }
 
 // enter gives j, which is in no queue, a new state other than Gone, and adds it to the queue of that
@@ -232,7 +232,7 @@ func (m *queues) forget(now Instant, j *Job) {
 // for as long as the rules say.
 func (m *queues) forgetMetadata(now Instant, j *Job) {
 	m.expiries.remove(j.ID)
-	m.tubeOf(j).bytes -= uint64(m.metadata.of(j).Checkpoint.Size)
+	m.countCheckpoint(j, m.metadata.of(j).Checkpoint.Size, 0)
 	if name := m.metadata.byJob[j.self].name; name != "" {
 		delete(m.keys.jobs, name)
 		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {

@@ -84,3 +84,6 @@ func (k *keys) report(name string, g tombstone) {
 		k.journal.KeyTombstone(tube, key, g.id, k.Wall(g.until))
 	}
 }
+
+// HeldKeys returns how many keys stay taken although their jobs are gone.
+func (m *jobs) HeldKeys() int { return len(m.keys.tombstones) }

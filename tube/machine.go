@@ -83,6 +83,7 @@ type jobs struct {
 
 	// saveCheckpoint is called with each checkpoint, by its number, before the journal learns of the job's new record; nil data: it is gone.
 	saveCheckpoint func(number uint64, data []byte)
+	checkpoints    CheckpointTotals
 	ends           ends
 }
 

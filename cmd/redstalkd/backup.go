@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"redstalk/storage"
@@ -35,57 +37,112 @@ func readOptions(command string, args []string, names map[string]bool, required 
 	return said, nil
 }
 
-// backup is `redstalkd backup --server HOST:PORT --to PATH [--user USER]`: it makes a server write a backup to a
-// directory of the server's machine. --server is an address of its HTTP API. The secret of the user is in
-// REDSTALK_SECRET.
+// backup is `redstalkd backup (--to PATH | --dir DIR [--keep N]) [--server HOST:PORT] [--user USER]`: it makes a server write a
+// backup to a directory of the server's machine. --server is an address of its HTTP API. REDSTALK_HTTP and REDSTALK_AUTH_USER
+// are used without these options, and the secret of the user is in REDSTALK_SECRET.
 func (m *Main) backup(ctx context.Context, args []string, env func(string) (string, bool), stdout, _ io.Writer) error {
-	said, err := readOptions("backup", args, map[string]bool{"--server": true, "--to": true, "--user": true}, "--server", "--to")
+	said, err := readOptions("backup", args, map[string]bool{"--server": true, "--to": true, "--dir": true, "--keep": true, "--user": true})
 	if err != nil {
 		return err
 	}
-	to, err := filepath.Abs(said["--to"])
+	body, err := backupBody(said)
 	if err != nil {
-		return failure(exitFailure, "%w", err)
+		return err
 	}
 	ctx, cancel := m.untilSignal(ctx)
 	defer cancel()
-	body, err := json.Marshal(map[string]string{"to": to})
+	client, r, err := backupRequest(ctx, said, env, body)
 	if err != nil {
-		return failure(exitFailure, "%w", err)
-	}
-	client, at := clientOf(said["--server"])
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/server/backup", bytes.NewReader(body))
-	if err != nil {
-		return usageError("--server: %v", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if user := said["--user"]; user != "" {
-		secret, _ := env("REDSTALK_SECRET")
-		if secret == "" {
-			return usageError("the secret for --user is missing: set REDSTALK_SECRET")
-		}
-		r.SetBasicAuth(user, secret)
+		return err
 	}
 	answer, err := client.Do(r)
 	if err != nil {
 		return failure(exitFailure, "asking the server for a backup: %w", err)
 	}
 	defer answer.Body.Close()
-	var b struct {
-		Detail string `json:"detail"`
-		Files  int    `json:"files"`
-		Bytes  int64  `json:"bytes"`
-		To     string `json:"to"`
-		LastID uint64 `json:"last_id"`
+	return reportBackup(answer, stdout)
+}
+
+// backupBody returns the body of the request for a backup.
+func backupBody(said map[string]string) ([]byte, error) {
+	keep := 0
+	switch to, dir, kept := said["--to"], said["--dir"], said["--keep"]; {
+	case (to == "") == (dir == ""):
+		return nil, usageError("backup needs either --to or --dir")
+	case kept != "" && dir == "":
+		return nil, usageError("--keep is for --dir")
+	case kept != "":
+		n, err := strconv.Atoi(kept)
+		if err != nil || n < 1 {
+			return nil, usageError("--keep: %q is not a number of backups, 1 or more", kept)
+		}
+		keep = n
 	}
-	err = json.NewDecoder(io.LimitReader(answer.Body, mebibyte)).Decode(&b)
+	paths := map[string]any{}
+	for _, name := range []string{"to", "dir"} {
+		if said["--"+name] == "" {
+			continue
+		}
+		path, err := filepath.Abs(said["--"+name])
+		if err != nil {
+			return nil, failure(exitFailure, "%w", err)
+		}
+		paths[name] = path
+	}
+	if keep > 0 {
+		paths["keep"] = keep
+	}
+	body, err := json.Marshal(paths)
+	if err != nil {
+		return nil, failure(exitFailure, "%w", err)
+	}
+	return body, nil
+}
+
+// backupRequest returns the request for a backup, and a client for it.
+func backupRequest(ctx context.Context, said map[string]string, env func(string) (string, bool), body []byte) (*http.Client, *http.Request, error) {
+	variable := func(name string) string { value, _ := env(name); return value }
+	server := cmp.Or(said["--server"], variable("REDSTALK_HTTP"))
+	if server == "" {
+		return nil, nil, usageError("backup needs --server or REDSTALK_HTTP: the address of the server's HTTP API")
+	}
+	client, at := clientOf(server)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/server/backup", bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, usageError("the address of the server: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if user := cmp.Or(said["--user"], variable("REDSTALK_AUTH_USER")); user != "" {
+		secret := variable("REDSTALK_SECRET")
+		if secret == "" {
+			return nil, nil, usageError("the secret of the user %s is missing: set REDSTALK_SECRET", user)
+		}
+		r.SetBasicAuth(user, secret)
+	}
+	return client, r, nil
+}
+
+// reportBackup prints the answer to a request for a backup.
+func reportBackup(answer *http.Response, stdout io.Writer) error {
+	var b struct {
+		Detail  string `json:"detail"`
+		Files   int    `json:"files"`
+		Bytes   int64  `json:"bytes"`
+		To      string `json:"to"`
+		LastID  uint64 `json:"last_id"`
+		Removed int    `json:"removed"`
+	}
+	err := json.NewDecoder(io.LimitReader(answer.Body, mebibyte)).Decode(&b)
 	switch {
 	case answer.StatusCode != http.StatusOK:
 		return failure(exitFailure, "the server has written no backup (%s): %s", answer.Status, b.Detail)
 	case err != nil:
 		return failure(exitFailure, "reading the server's answer: %w", err)
 	}
-	fmt.Fprintf(stdout, "backup complete: %s, %d files, %d bytes; the last id is %d\n", b.To, b.Files, b.Bytes, b.LastID)
+	fmt.Fprintf(stdout, "backup complete and verified: %s, %d files, %d bytes; the last id is %d\n", b.To, b.Files, b.Bytes, b.LastID)
+	if b.Removed > 0 {
+		fmt.Fprintf(stdout, "older backups removed: %d\n", b.Removed)
+	}
 	return nil
 }
 

@@ -183,3 +183,61 @@ func TestBackupDiskFull(t *testing.T) {
 	c.ask("peek-buried\r\n", "FOUND 1 60000", body)
 	c.ask("kick 1000\r\n", "KICKED 101")
 }
+
+// TestBackupEveryNight: with --dir a backup has the time as its name, older ones go, and the metric says when it was made. The address
+// of the server can come from its own settings.
+func TestBackupEveryNight(t *testing.T) {
+	t.Parallel()
+	s := startBackedUp(t)
+	dial(t, "127.0.0.1:"+s.port).ask("put 1 0 600 1\r\nx\r\n", "INSERTED 1")
+	if _, text := ask(t, "GET", "http://"+s.http+"/metrics", ""); strings.Contains(text, "\nredstalk_last_backup") {
+		t.Error("there is a time of a backup before the first")
+	}
+	dir := filepath.Join(s.dir, "backups")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	older := []string{"redstalk-20200101T020000Z", "redstalk-20200102T020000Z"}
+	for _, name := range older {
+		if code, output := s.backup(t, filepath.Join(dir, name)); code != 0 {
+			t.Fatal(output)
+		}
+	}
+	asking := command("backup", "--dir", dir, "--keep", "2")
+	asking.Env = append(os.Environ(), "REDSTALK_HTTP="+s.http)
+	code, stdout, stderr := run(t, asking)
+	if code != 0 || !strings.Contains(stdout, "complete and verified: "+dir+"/redstalk-20") || !strings.Contains(stdout, "removed: 1") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	names, err := filepath.Glob(dir + "/*")
+	if err != nil || len(names) != 2 || filepath.Base(names[0]) != older[1] {
+		t.Errorf("%v, %v", names, err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.dir, "jobs", "backup.last"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitMetric(t, "http://"+s.http, fmt.Sprint("redstalk_last_backup_timestamp_seconds ", made.Unix()))
+}
+
+// TestBackupUsage: what is missing or contradicts is named, before the server is asked.
+func TestBackupUsage(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--to /x":                             "REDSTALK_HTTP",
+		"--server :1":                         "either --to or --dir",
+		"--server :1 --to /x --dir /y":        "either --to or --dir",
+		"--server :1 --to /x --keep 7":        "--keep is for --dir",
+		"--server :1 --dir /x --keep 0":       "not a number of backups",
+		"--server :1 --to /x --user somebody": "REDSTALK_SECRET",
+	} {
+		code, _, stderr := run(t, command(append([]string{"backup"}, strings.Fields(args)...)...))
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("backup %s: %d: %s", args, code, stderr)
+		}
+	}
+}

@@ -59,7 +59,7 @@
 //	32   the user of -u cannot be looked up
 //	33   there is no such user
 //	34   becoming that user was refused
-//	111  cannot listen
+//	111  cannot listen; but 1 for an address that the machine does not have
 //
 // A start waits for the address or directory of a process that is shutting down,
 // and for a Redis that cannot be reached yet, see retry.go. Before every exit other than 0 there is one line on standard error

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // The exit codes; the package comment explains them.
@@ -32,8 +33,10 @@ func failure(code int, format string, args ...any) error {
 	return &exitError{code, fmt.Errorf(format, args...)}
 }
 
+// exitCode returns the exit code of an error. An address that the machine does not have may come: units start the program again then,
+// in contrast to a port that another server has.
 func exitCode(err error) int {
-	if e, ok := errors.AsType[*exitError](err); ok {
+	if e, ok := errors.AsType[*exitError](err); ok && !(e.code == exitListen && errors.Is(err, syscall.EADDRNOTAVAIL)) {
 		return e.code
 	}
 	return exitFailure

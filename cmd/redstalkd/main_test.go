@@ -65,6 +65,7 @@ func TestFailures(t *testing.T) {
 		{env: "REDSTALK_BINLOG_SIZE=99999999999999999999", code: 5, want: "REDSTALK_BINLOG_SIZE"},
 		{args: []string{"-p0", "-u", "no such user"}, code: 33, want: `no user "no such user"`},
 		{args: []string{"-p", takenPort}, code: 111, want: "address already in use: another server has the port, perhaps a beanstalkd; -p chooses"},
+		{args: []string{"-l", "192.0.2.1", "-p", "0"}, code: 1, want: "cannot assign requested address"},
 		{args: []string{"-l", "256.1.1.1"}, code: 111, want: "256.1.1.1"},
 		{args: []string{"-l", "unix:" + file}, code: 111, want: "is not a socket"},
 		{args: []string{"-l", "unix:" + filepath.Join(dir, "no", "dir")}, code: 111, want: "no such file"},

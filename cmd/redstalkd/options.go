@@ -182,8 +182,10 @@ const helpText = `Use: redstalkd [OPTIONS]
      redstalkd zywaited [-f FILE] [OPTIONS] the same for zywaited/delay-queue
      redstalkd import --from DIR [OPTIONS]  import the jobs of a binlog of beanstalkd
      redstalkd export --to DIR [OPTIONS]    write the jobs as a binlog for beanstalkd
-     redstalkd backup --server HOST:PORT --to PATH [--user USER]
-                                            make a server write a backup of its embedded engine
+     redstalkd backup --to PATH [--server HOST:PORT] [--user USER]
+     redstalkd backup --dir DIR [--keep N] [--server HOST:PORT] [--user USER]
+                                            make a server write a backup of its embedded engine; with --dir
+                                            its name is the time, and the newest N are kept
      redstalkd verify --from PATH           compare the files of a backup with its manifest
      redstalkd restore --from PATH --to DIR [--as buried]
                                             make the directory of an embedded engine from a backup

@@ -20,7 +20,9 @@ const codeBackup = "BACKUP_FAILED"
 
 type backupInput struct {
 	Body struct {
-		To string `json:"to" doc:"absolute path of a directory of the server's machine, which does not exist or is empty"`
+		To   string `json:"to,omitempty" doc:"absolute path of a directory of the server's machine, which does not exist or is empty"`
+		Dir  string `json:"dir,omitempty" doc:"instead of to: absolute path of a directory in which the backup gets the time as its name"`
+		Keep int    `json:"keep,omitempty" minimum:"0" doc:"with dir: how many backups of this store are kept there; 0 is all"`
 	}
 }
 
@@ -28,10 +30,11 @@ type backupOutput struct{ Body backupInfo }
 
 // backupInfo describes a backup.
 type backupInfo struct {
-	To     string `json:"to"`
-	Files  int    `json:"files"`
-	Bytes  int64  `json:"bytes" doc:"of these files; most of them can be links"`
-	LastID uint64 `json:"last_id" doc:"no larger id was given out before"`
+	To      string `json:"to"`
+	Files   int    `json:"files"`
+	Bytes   int64  `json:"bytes" doc:"of these files; most of them can be links"`
+	LastID  uint64 `json:"last_id" doc:"no larger id was given out before"`
+	Removed int    `json:"removed" doc:"older backups that were removed because of keep"`
 }
 
 // backupOperation is the operation that writes a backup. It lets the server write to any place, so without
@@ -39,18 +42,26 @@ type backupInfo struct {
 func (svc *service) backupOperation() *row {
 	r := typed(svc, Operation{"POST", "/v1/server/backup", access.Admin, NoTube}, huma.Operation{
 		OperationID: "backup", Summary: "Write a backup of the embedded engine", DefaultStatus: 200,
-		Description: "Answers when the backup is complete. It is abandoned if the client closes the connection.",
+		Description: "Answers when the backup is complete and verified. It is abandoned if the client closes the connection.",
 	}, svc.backup)
 	r.local, r.extraStatuses = true, []int{409, 501, 507}
 	return r
 }
 
 func (svc *service) backup(ctx context.Context, in *backupInput) (*backupOutput, error) {
-	to := in.Body.To
-	if !filepath.IsAbs(to) {
-		return nil, invalid("to: the path must be absolute")
+	to, dir, keep := in.Body.To, in.Body.Dir, in.Body.Keep
+	write := func() (storage.Backup, error) { return svc.queue.Backup(ctx, to) }
+	switch {
+	case (to == "") == (dir == ""):
+		return nil, invalid("either to or dir says where the backup goes")
+	case dir == "" && keep > 0:
+		return nil, invalid("keep: it is for dir")
+	case !filepath.IsAbs(to + dir):
+		return nil, invalid("the path must be absolute")
+	case dir != "":
+		write = func() (storage.Backup, error) { return svc.queue.BackupInto(ctx, dir, keep) }
 	}
-	b, err := svc.queue.Backup(ctx, to)
+	b, err := write()
 	if err != nil {
 		return nil, backupProblem(err)
 	}
@@ -58,8 +69,8 @@ func (svc *service) backup(ctx context.Context, in *backupInput) (*backupOutput,
 	if u := access.UserIn(ctx); u != nil {
 		user = u.Name()
 	}
-	svc.log.Info("a backup was written", "to", to, "user", user)
-	return &backupOutput{backupInfo{To: to, Files: b.Files, Bytes: b.Bytes, LastID: b.LastID}}, nil
+	svc.log.Info("a backup was written", "to", b.To, "removed", b.Removed, "user", user)
+	return &backupOutput{backupInfo{To: b.To, Files: b.Files, Bytes: b.Bytes, LastID: b.LastID, Removed: b.Removed}}, nil
 }
 
 // backupProblem returns the problem of a backup that failed. In contrast to others it has the text of the error: it is

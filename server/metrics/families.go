@@ -103,10 +103,17 @@ func (fs families) addTotals(s *queue.Stats) {
 	fs.add("redstalk_tubes", float64(s.Tubes))
 	fs.add("redstalk_ended_records", float64(s.Ended))
 	fs.add("redstalk_ended_bytes", float64(s.EndedBytes))
-	fs.add("redstalk_jobs_on_disk", float64(s.OnDisk))
+	if made := s.Log.LastBackup; !made.IsZero() {
+		fs.add("redstalk_last_backup_timestamp_seconds", float64(made.Unix()))
+	}
 	if s.Instances > 0 {
 		fs.add("redstalk_instances", float64(s.Instances))
+		return
 	}
+	fs.add("redstalk_jobs_on_disk", float64(s.OnDisk))
+	fs.add("redstalk_held_keys", float64(s.HeldKeys))
+	fs.add("redstalk_checkpoints", float64(s.Checkpoints.Jobs))
+	fs.add("redstalk_checkpoint_bytes", float64(s.Checkpoints.Bytes))
 }
 
 // addTubes adds the tubes by name, and all others as one.

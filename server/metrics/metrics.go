@@ -54,6 +54,10 @@ var definitions = []Definition{
 	{"redstalk_ended_records", gauge, nil, "Records of ended jobs that the store keeps."},
 	{"redstalk_ended_bytes", gauge, nil, "Their size, as --history-bytes counts it."},
 	{"redstalk_jobs_on_disk", gauge, nil, "Delayed and ready jobs of which nothing is in memory; embedded engine."},
+	{"redstalk_held_keys", gauge, nil, "Keys that key-ttl keeps taken although their jobs are gone; not on Redis."},
+	{"redstalk_checkpoints", gauge, nil, "Jobs that have a checkpoint; not on Redis."},
+	{"redstalk_checkpoint_bytes", gauge, nil, "Their size; not on Redis."},
+	{"redstalk_last_backup_timestamp_seconds", gauge, nil, "Moment of the last backup, in seconds since 1970; absent before the first; embedded engine."},
 	{"redstalk_instances", gauge, nil, "Instances that share the store; absent if the store cannot be shared."},
 
 	{"redstalk_connections", gauge, nil, "Open connections to the beanstalk port."},

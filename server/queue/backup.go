@@ -14,3 +14,12 @@ func (q *Queue) Backup(ctx context.Context, dir string) (storage.Backup, error) 
 	}
 	return s.Backup(ctx, dir)
 }
+
+// BackupInto writes a backup whose name is the time to a directory in which keep are kept, see storage.BackupStore.
+func (q *Queue) BackupInto(ctx context.Context, dir string, keep int) (storage.Backup, error) {
+	s, ok := q.store.(storage.BackupStore)
+	if !ok {
+		return storage.Backup{}, storage.ErrNoBackup
+	}
+	return s.BackupInto(ctx, dir, keep)
+}

@@ -302,7 +302,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op, p *progress) {
 		a.Stats = &storage.Figures{
 			Totals: m.Totals(), Log: e.journal.figures(),
 			Ended: e.ends.records + uint64(e.ends.recent.Len()), EndedBytes: e.ends.bytes + e.ends.recent.Bytes(),
-			OnDisk: uint64(e.machine.ColdJobs()),
+			OnDisk: uint64(e.machine.ColdJobs()), HeldKeys: uint64(e.machine.HeldKeys()), Checkpoints: e.machine.Checkpoints(),
 		}
 	}
 }

@@ -416,7 +416,7 @@ func checkBackup(t *testing.T, w *storetest.Walk, d *disk, path string) {
 	if _, err := engine.journal.backup(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := verifyBackup(t.Context(), d.fs, path); err != nil || len(faults) > 0 {
+	if _, faults, err := verifyBackup(t.Context(), d.fs, path, func() {}); err != nil || len(faults) > 0 {
 		t.Fatal(faults, err)
 	}
 	copied := &disk{fs: newMem(), clock: d.clock, segment: crashSegment}

@@ -36,7 +36,8 @@
 //     for this process, noticing that it was
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
-//     VerifyBackup. target.go: a directory that gets its name when it is complete.
+//     VerifyBackup. target.go: a directory that gets its name when it is complete. series.go: backups that are named by their
+//     time, of which a number is kept. lastbackup.go: when the last one was made.
 //   - fsck.go: Fsck, which checks and repairs the directory of an engine that is not open.
 //   - metrics.go: counters. tallies.go: what happened in hours and days.
 //

@@ -82,8 +82,7 @@ func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done
 func (j *journal) importMarked(source string, m tables.ImportMark) {
 	g, last := j.filling, j.machine.LastID()
 	start := len(g.frame)
-	g.frame = tables.AppendImportMark(appendTubeEntry(g.frame, importEntry, source), m)
-	g.frame = binary.BigEndian.AppendUint64(g.frame, last)
+	g.frame = appendImportMark(g.frame, source, m, last)
 	g.size += len(g.frame) - start
 	g.mustSync = true
 	j.window.Imports[source] = m
@@ -91,4 +90,10 @@ func (j *journal) importMarked(source string, m tables.ImportMark) {
 		j.window.skipTo(last)
 	}
 	j.countEntry()
+}
+
+// appendImportMark appends the entry that says how far an import is, and that all ids up to last are used.
+func appendImportMark(frame []byte, source string, m tables.ImportMark, last uint64) []byte {
+	frame = tables.AppendImportMark(appendTubeEntry(frame, importEntry, source), m)
+	return binary.BigEndian.AppendUint64(frame, last)
 }

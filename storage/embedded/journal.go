@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/tables"
@@ -70,7 +71,8 @@ type journal struct {
 	guard          *guard
 	ends           *endedJobs // of the engine
 	bodyReads      bodyReads
-	closing        bool // close waits until no commit is being written
+	lastBackup     time.Time // when the last backup was made; zero: never
+	closing        bool      // close waits until no commit is being written
 	ending         bool
 	frameLimit     int   // for tests: overrides maxFrame unless it is 0
 	unwrittenAt    int64 // for tests: overrides maxUnwritten unless it is 0
@@ -114,6 +116,6 @@ func (j *journal) figures() storage.Log {
 	return storage.Log{
 		OldestIndex: oldest, CurrentIndex: current, MaxSize: j.maxSize,
 		RecordsWritten: j.written, RecordsMigrated: j.tables.Migrated(),
-		Refusing: j.guard.refusing(),
+		Refusing: j.guard.refusing(), LastBackup: j.lastBackup,
 	}
 }

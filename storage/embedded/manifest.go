@@ -21,6 +21,7 @@ import (
 // manifest describes a backup. Its file is written last. The first line has the digest of the
 // rest, which is JSON.
 type manifest struct {
+	Store  string         `json:"store"` // its path; "" in backups of versions before 0.3.0
 	Made   time.Time      `json:"made"`
 	LastID uint64         `json:"last_id"` // no larger id had been given out at that time
 	Layout int            `json:"layout"`  // of the tables

@@ -216,6 +216,7 @@ func (j *journal) start(o *Options) {
 	j.window.last = j.durableID
 	j.tables.RemoveIngestFiles() // of the last process
 	j.removeSnapshot()
+	j.lastBackup = j.readLastBackup()
 	for range committers {
 		j.committers.Go(j.commitHandedOver)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
+	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
 )
 
@@ -47,10 +49,11 @@ const maxID = 1<<53 - 1
 // VerifyBackup reads a backup. It returns the faults: for each file that is not as it was written an
 // error that names it. The error is ErrNoManifest if it is no complete backup.
 func VerifyBackup(ctx context.Context, from string) (b storage.Backup, faults []error, err error) {
-	return verifyBackup(ctx, ownerFS{vfs.Default}, from)
+	return verifyBackup(ctx, ownerFS{vfs.Default}, from, func() {})
 }
 
-func verifyBackup(ctx context.Context, fs vfs.FS, from string) (b storage.Backup, faults []error, err error) {
+// verifyBackup is VerifyBackup; it calls yield after each small piece of work.
+func verifyBackup(ctx context.Context, fs vfs.FS, from string, yield func()) (b storage.Backup, faults []error, err error) {
 	m, err := readManifest(fs, from)
 	if errors.Is(err, errDamaged) {
 		return b, []error{err}, nil
@@ -58,7 +61,7 @@ func verifyBackup(ctx context.Context, fs vfs.FS, from string) (b storage.Backup
 	if err != nil {
 		return b, nil, err
 	}
-	c := &copier{ctx: ctx, fs: fs, yield: func() {}}
+	c := &copier{ctx: ctx, fs: fs, yield: yield}
 	for i := range m.Files {
 		err := c.verified(&m.Files[i], from, "")
 		if ctx.Err() != nil {
@@ -105,9 +108,7 @@ func Restore(ctx context.Context, o RestoreOptions) (r Restored, err error) {
 			return r, err
 		}
 	}
-	if o.now == nil {
-		o.now = time.Now
-	}
+	o.setDefaults()
 	m, err := readManifest(o.fs, o.From)
 	if err != nil {
 		return r, err
@@ -121,10 +122,22 @@ func Restore(ctx context.Context, o RestoreOptions) (r Restored, err error) {
 		return r, err
 	}
 	r = Restored{Backup: m.summary(), Made: m.Made}
-	if err := o.prepare(ctx, m, target.partial, &r); err != nil {
+	if r.After, err = o.skipIDs(m, target.partial); err != nil {
 		return r, err
 	}
+	if o.Buried {
+		if r.Buried, err = o.buryAll(ctx, m, target.partial); err != nil {
+			return r, err
+		}
+	}
 	return r, target.complete()
+}
+
+// setDefaults sets what is not set, except fs, as for an engine.
+func (o *RestoreOptions) setDefaults() {
+	of := Options{Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now}
+	of.setDefaults()
+	o.Log, o.Fatal, o.now = of.Log, of.Fatal, of.clock
 }
 
 // copyTo copies the files of a backup, and syncs them.
@@ -138,34 +151,54 @@ func (o *RestoreOptions) copyTo(ctx context.Context, m *manifest, dir string) er
 	return nil
 }
 
-// prepare opens an engine on the copy, and makes the changes that distinguish it from the backup.
-func (o *RestoreOptions) prepare(ctx context.Context, m *manifest, dir string, r *Restored) (err error) {
-	e, err := Open(Options{Dir: dir, restoring: true, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
+// buryAll opens an engine on the copy, and buries all jobs. It does not wait for a sync of each part: Close syncs, and the copy has
+// no name before.
+func (o *RestoreOptions) buryAll(ctx context.Context, m *manifest, dir string) (buried int, err error) {
+	e, err := Open(Options{Dir: dir, restoring: true, SyncEvery: time.Second, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
 	if err != nil {
-		return fmt.Errorf("opening the restored store: %w", err)
+		return 0, fmt.Errorf("opening the restored store: %w", err)
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if r.After, err = e.skipIDs(m, o.now()); err == nil && o.Buried {
-		r.Buried, err = e.buryAll(ctx, "restored from the backup of "+m.Made.UTC().Format(time.RFC3339))
-	}
-	return err
+	return e.buryAll(ctx, "restored from the backup of "+m.Made.UTC().Format(time.RFC3339))
 }
 
-// skipIDs makes new ids larger than all that the store in the backup may have given out since then. It
-// returns the id that they come after.
-func (e *Engine) skipIDs(m *manifest, now time.Time) (after uint64, err error) {
-	gap := idsPerSecond * (1 + uint64(max(now.Sub(m.Made), 0)/time.Second+1))
-	if m.LastID+gap > maxID {
-		return 0, fmt.Errorf("the backup was made %v ago, after the id %d: ids would be too large", now.Sub(m.Made), m.LastID)
+// readMarks returns the first segment of the log that the tables of the copy lack, and the largest id that they know.
+func (o *RestoreOptions) readMarks(dir string) (first, lastID uint64, err error) {
+	t, err := tables.OpenReadOnly(tables.Options{FS: o.fs, Dir: dir, Log: o.Log, Fatal: o.Fatal})
+	if err != nil {
+		return 0, 0, err
 	}
-	ops := []storage.Op{{Kind: storage.BeginImport, Args: &storage.Args{Import: &storage.Import{
-		Source: fmt.Sprintf("restored-%d-%d", m.Made.UnixNano(), now.UnixNano()), Least: m.LastID, Largest: gap,
-	}}}}
-	storage.DoWait(e, ops)
-	if err := ops[0].Answer.Err; err != nil {
+	if first, err = t.FirstSegment(); err == nil {
+		lastID, err = t.LastID()
+	}
+	return first, lastID, errors.Join(err, t.Close())
+}
+
+// skipIDs makes new ids larger than all that the store in the backup may have given out since then. It returns the id that
+// they come after. It appends an entry to the log of the copy, as of an import without jobs: the jobs need not be loaded for that.
+func (o *RestoreOptions) skipIDs(m *manifest, dir string) (after uint64, err error) {
+	now := o.now()
+	gap := idsPerSecond * (1 + uint64(max(now.Sub(m.Made), 0)/time.Second+1))
+	first, lastID, err := o.readMarks(dir)
+	if err != nil {
+		return 0, fmt.Errorf("reading the tables of the backup: %w", err)
+	}
+	fromLog := newHistory(make(interner))
+	log, err := wal.Open(wal.Options{FS: o.fs, Dir: dir, Size: minFileSize, Log: o.Log, Fatal: o.Fatal}, first, fromLog.replay)
+	if err != nil {
+		return 0, fmt.Errorf("reading the log of the backup: %w", err)
+	}
+	lastID = max(lastID, fromLog.lastID, m.LastID)
+	if after = lastID + gap; after > maxID {
+		err = fmt.Errorf("the backup was made %v ago, after the id %d: ids would be too large", now.Sub(m.Made), lastID)
+	} else {
+		source := fmt.Sprintf("restored-%d-%d", m.Made.UnixNano(), now.UnixNano())
+		_, err = log.Append(appendImportMark(make([]byte, wal.HeaderSize), source, tables.ImportMark{Offset: lastID}, after))
+	}
+	if err = errors.Join(err, log.Close()); err != nil {
 		return 0, fmt.Errorf("setting the next id: %w", err)
 	}
-	return ops[0].Answer.Result.Import.Offset + gap, nil
+	return after, nil
 }
 
 // buryAll buries all jobs that are not buried, with a reason. It returns how many it has buried.

@@ -171,7 +171,7 @@ func TestDockerfile(t *testing.T) {
 
 // section matches a line that begins a section of a unit, and setting one with a value.
 var (
-	section = regexp.MustCompile(`^\[(Unit|Service|Socket|Install)\]$`)
+	section = regexp.MustCompile(`^\[(Unit|Service|Socket|Timer|Install)\]$`)
 	setting = regexp.MustCompile(`^[A-Z][A-Za-z]+=\S.*$`)
 )
 
@@ -180,7 +180,7 @@ func TestUnits(t *testing.T) {
 	paths, _ := filepath.Glob("../packages/redstalk*.*")
 	units := 0
 	for _, path := range paths {
-		if ext := filepath.Ext(path); ext != ".service" && ext != ".socket" {
+		if ext := filepath.Ext(path); ext != ".service" && ext != ".socket" && ext != ".timer" {
 			continue
 		}
 		units++
@@ -192,7 +192,7 @@ func TestUnits(t *testing.T) {
 		}
 		verify(t, path)
 	}
-	if units != 3 {
+	if units != 5 {
 		t.Errorf("%d units: %v", units, paths)
 	}
 }
@@ -208,8 +208,9 @@ func verify(t *testing.T, path string) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	service := filepath.Join(filepath.Dir(name), "redstalk.service")
-	os.WriteFile(service, []byte(strings.ReplaceAll(read(t, "../packages/redstalk.service"), "/usr/bin/redstalkd", "/bin/true")), 0o600)
+	for _, other := range []string{"redstalk.service", "redstalk-backup.service"} { // which other units name
+		os.WriteFile(filepath.Join(filepath.Dir(name), other), []byte(strings.ReplaceAll(read(t, "../packages/"+other), "/usr/bin/redstalkd", "/bin/true")), 0o600)
+	}
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", name).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, filepath.Base(path)+":") || strings.Contains(line, "Unknown") {

@@ -36,5 +36,12 @@ END
 elif [ -n "$upgrade" ]; then
   systemctl try-restart redstalk.service 'redstalk@*.service'
 else
-  systemctl enable --now redstalk.service || echo "redstalk does not start: journalctl -u redstalk says why" >&2
+  systemctl enable --now redstalk.service || case $(systemctl show -p ExecMainStatus --value redstalk.service) in
+    111) cat >&2 <<END
+redstalk does not start: another server has its port, perhaps a beanstalkd. Stop that one for good (systemctl disable --now beanstalkd), or choose
+another port (REDSTALK_PORT in /etc/redstalk/redstalkd.env). Then: systemctl start redstalk
+END
+    ;;
+    *) echo "redstalk does not start: journalctl -u redstalk says why" >&2 ;;
+  esac
 fi

@@ -45,7 +45,7 @@ for arch in amd64:x86_64 arm64:aarch64; do
   done
   grep -qx /usr/share/redstalk/alerts.yml "$WORK/deb.files" || fail "$deb has no alerts"
   test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk $VERSION ${arch#*:}" || fail "the names in $rpm"
-  test "$(rpm -qcp "$rpm")" = /etc/redstalk/redstalkd.env || fail "the settings in $rpm"
+  test "$(rpm -qcp "$rpm" | sort | xargs)" = "/etc/logrotate.d/redstalk /etc/redstalk/redstalkd.env" || fail "the settings in $rpm"
   rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the scripts in $rpm"
   rpm -K --nosignature "$rpm" | grep -q 'digests OK' || fail "the sums in $rpm"
 done

@@ -30,6 +30,7 @@ var kinds = map[string]func() any{
 	"apps/v1/Deployment":                      func() any { return new(apps.Deployment) },
 	"apps/v1/StatefulSet":                     func() any { return new(apps.StatefulSet) },
 	"batch/v1/Job":                            func() any { return new(batch.Job) },
+	"batch/v1/CronJob":                        func() any { return new(batch.CronJob) },
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
@@ -90,6 +91,7 @@ type deployed struct {
 	monitor  *monitoring.ServiceMonitor
 	rule     *monitoring.PrometheusRule
 	scaled   *scaledObject
+	backup   *batch.CronJob
 }
 
 func sorted(t *testing.T, objects []map[string]any) (d deployed) {
@@ -117,6 +119,8 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 			d.rule = o
 		case *scaledObject:
 			d.scaled = o
+		case *batch.CronJob:
+			d.backup = o
 		}
 	}
 	return d
@@ -134,6 +138,7 @@ func TestObjects(t *testing.T) {
 			}
 			d.checkPod(t)
 			d.checkSelectors(t)
+			d.checkBackup(t)
 			if onRedis := d.workload == "Deployment"; onRedis != (d.budget != nil) || onRedis == (d.volumes != nil) || (d.replicas > 1) != onRedis {
 				t.Errorf("%s with %d replicas, budget %v, volumes %v", d.workload, d.replicas, d.budget, d.volumes)
 			}
@@ -178,6 +183,23 @@ func (d *deployed) checkSelectors(t *testing.T) {
 	}
 	if !slices.ContainsFunc(d.service.Spec.Ports, func(p core.ServicePort) bool { return p.Name == d.monitor.Spec.Endpoints[0].Port }) {
 		t.Errorf("the service has no port %s", d.monitor.Spec.Endpoints[0].Port)
+	}
+}
+
+// checkBackup checks that the job that asks for backups reaches the server, writes to its volume, and is no pod of the service.
+func (d *deployed) checkBackup(t *testing.T) {
+	t.Helper()
+	if d.backup == nil {
+		return
+	}
+	pod := d.backup.Spec.JobTemplate.Spec.Template
+	if selects(d.service.Spec.Selector, pod.Labels) {
+		t.Errorf("the service selects the job's pods, which have %v", pod.Labels)
+	}
+	c := pod.Spec.Containers[0]
+	want := []string{"/usr/bin/redstalkd", "backup", "--server", d.service.Name + ":8080", "--dir", d.pod.Spec.Containers[0].VolumeMounts[0].MountPath + "/backups", "--keep", "3"}
+	if !slices.Equal(c.Command, want) || c.Image != d.pod.Spec.Containers[0].Image || c.EnvFrom[0].SecretRef.Name != "admin" {
+		t.Errorf("the job runs %v of %s with %v, want %v", c.Command, c.Image, c.EnvFrom, want)
 	}
 }
 

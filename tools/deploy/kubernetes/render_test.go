@@ -40,7 +40,7 @@ func renderings(t *testing.T) []rendering {
 		{"helm on Redis", render(t, "redstalk", "redis: {url: 'redis://u:p@redis:6379/0'}")},
 		{"helm embedded", render(t, "redstalk", "engine: embedded")},
 		{"helm with everything", render(t, "queue", on+everything)},
-		{"helm embedded with everything", render(t, "queue", on+everything+"engine: embedded")},
+		{"helm embedded with everything", render(t, "queue", on+everything+"engine: embedded\nbackup: {enabled: true, keep: 3, existingSecret: admin}")},
 	}
 }
 
