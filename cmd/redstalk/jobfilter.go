@@ -88,8 +88,15 @@ type foundJob struct {
 	Excerpt string       `json:"excerpt,omitempty"` // of the body, if that was read
 }
 
-// whyFailed returns the reason of the last failure, or why the server has parked the job; "" if neither is known.
-func whyFailed(j *job) string { return cmp.Or(j.Reason, j.Parked) }
+// whyFailed returns the reason of the last failure; if none is known, why the server has parked the job, or that it is a dead letter; "" if it
+// has not failed.
+func whyFailed(j *job) string {
+	reason := cmp.Or(j.Reason, j.Parked)
+	if reason == "" && j.isDeadLetter() {
+		return filter.DeadLetter
+	}
+	return reason
+}
 
 // properties returns what a filter has to know of a job.
 func (j *job) properties(now time.Time) *filter.Job {
@@ -208,7 +215,7 @@ func (c reasonCounts) reasons() []string {
 func (c reasonCounts) table() *table {
 	b := &table{head: []string{"JOBS", "REASON"}, text: 1}
 	for _, reason := range c.reasons() {
-		b.add(fmt.Sprint(c[reason]), cmp.Or(oneLine(reason), "-"))
+		b.add(fmt.Sprint(c[reason]), oneLine(reason))
 	}
 	return b
 }
@@ -221,7 +228,7 @@ func (c reasonCounts) summary() string {
 			words = append(words, fmt.Sprintf("%d more", len(c)-i))
 			break
 		}
-		words = append(words, fmt.Sprintf("%s %d", cmp.Or(oneLine(reason), "no reason"), c[reason]))
+		words = append(words, fmt.Sprintf("%s %d", oneLine(reason), c[reason]))
 	}
 	if len(words) == 0 {
 		return ""

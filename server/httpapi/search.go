@@ -87,8 +87,8 @@ type FilterOptions struct {
 	Key         string   `query:"key" json:"key,omitempty" maxLength:"128"`
 	Batch       string   `query:"batch" json:"batch,omitempty" maxLength:"300" doc:"jobs of the batch, and those after it"`
 	Schedule    string   `query:"schedule" json:"schedule,omitempty" maxLength:"200"`
-	Reason      string   `query:"reason" json:"reason,omitempty" maxLength:"512" doc:"a text in the reason of the last failure, in upper or lower case. Without one, that is why the server parked the job"`
-	WholeReason string   `query:"whole_reason" json:"whole_reason,omitempty" maxLength:"512" doc:"the whole reason, as in reasons"`
+	Reason      string   `query:"reason" json:"reason,omitempty" maxLength:"512" doc:"a text in the reason of the last failure, in upper or lower case. Without one, that is why the server parked the job, or dead letter"`
+	WholeReason string   `query:"whole_reason" json:"whole_reason,omitempty" maxLength:"512" doc:"the whole reason, as in counts"`
 	Since       uint64   `query:"since" json:"since,omitempty" maximum:"9007199254740991" doc:"failed at this time or later, or put if it has not failed, in milliseconds since the Unix epoch"`
 	Until       uint64   `query:"until" json:"until,omitempty" maximum:"9007199254740991" doc:"the same at this time or before"`
 	Attempts    uint32   `query:"attempts" json:"attempts,omitempty" doc:"the least number of deliveries; of those before it became a dead letter, at most five are known"`
@@ -134,7 +134,7 @@ type searchOutput struct{ Body foundPage }
 type foundPage struct {
 	Jobs     []FoundJob    `json:"jobs" nullable:"false"`
 	Found    int           `json:"found" doc:"the number of jobs that were found"`
-	Reasons  []ReasonCount `json:"reasons" nullable:"false" doc:"how many of them have each reason"`
+	Counts   []ReasonCount `json:"counts" nullable:"false" doc:"how many of them have each reason, tube by tube"`
 	Examined int           `json:"examined" doc:"the number of jobs that were examined"`
 	Total    *uint64       `json:"total,omitempty" doc:"of the first request: how many jobs there are to be examined, about"`
 	Next     string        `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
@@ -148,7 +148,8 @@ type FoundJob struct {
 
 // ReasonCount is how many jobs have a reason. It is exported for the same reason.
 type ReasonCount struct {
-	Reason string `json:"reason" doc:"that of the last failure, or why the server parked the job; empty: none is known"`
+	Tube   string `json:"tube"`
+	Reason string `json:"reason" doc:"that of the last failure; if none is known, why the server parked the job, or dead letter; empty if it has not failed"`
 	Count  int    `json:"count"`
 }
 
@@ -170,12 +171,12 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 		}
 		page.Total = &total
 	}
-	reasons := make(map[string]int)
+	counts := make(map[ReasonCount]int) // with 0 as Count
 	w.full = func() bool { return in.Limit > 0 && page.Found >= int(in.Limit) }
 	w.take = func(_ context.Context, found []match) error {
 		for i := range found {
 			page.Found++
-			reasons[reasonOf(found[i].job)]++
+			counts[ReasonCount{Tube: found[i].job.Tube, Reason: reasonOf(found[i].job)}]++
 			if in.Limit > 0 {
 				page.Jobs = append(page.Jobs, found[i].info())
 			}
@@ -185,7 +186,7 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 	if page.Next, err = w.run(ctx, in.Cursor); err != nil {
 		return nil, err
 	}
-	page.Examined, page.Reasons = w.examined, countsOf(reasons)
+	page.Examined, page.Counts = w.examined, countsOf(counts)
 	if in.Excerpt {
 		err = svc.readExcerpts(ctx, len(page.Jobs), func(i int) *JobInfo { return &page.Jobs[i].JobInfo })
 	}
@@ -193,13 +194,14 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 }
 
 // countsOf returns the counts of reasons, the greatest first.
-func countsOf(reasons map[string]int) []ReasonCount {
+func countsOf(counts map[ReasonCount]int) []ReasonCount {
 	all := []ReasonCount{}
-	for reason, n := range reasons {
-		all = append(all, ReasonCount{reason, n})
+	for c, n := range counts {
+		c.Count = n
+		all = append(all, c)
 	}
 	slices.SortFunc(all, func(a, b ReasonCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Tube, b.Tube), strings.Compare(a.Reason, b.Reason))
 	})
 	return all
 }

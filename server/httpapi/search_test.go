@@ -154,7 +154,7 @@ func TestFilter(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "1 2 3 4 5 7", "tube=mails": "1 2", "tube=mails&tube=late": "1 2 7", "state=delayed": "3", "state=delayed&state=buried": "3 4 5",
 		"text=4711": "1 2", "text=customer-47": "1 3", "text=3": "3", "text=CARD": "4 5", "text=team": "1", "text=import": "2",
-		"group=customer-4711": "1", "group=customer-471": "", "key=k1": "1", "batch=import": "2", "reason=CARD": "4 5", "whole_reason=card": "", "whole_reason=card%20declined": "4 5",
+		"group=customer-4711": "1", "group=customer-471": "", "key=k1": "1", "batch=import": "2", "reason=CARD": "4 5", "reason=letter": "", "whole_reason=card": "", "whole_reason=card%20declined": "4 5",
 		"attempts=1": "4 5 7", "attempts=2": "", "meta=team%3Da": "1", "meta=team%3Da&meta=region%3Dus": "", "meta=team%3Da&meta=region%3Deu": "1",
 		"body=HERE": "2", `body={"customer":4.711e3}`: "1", "failed=true": "4 5 7", "failed=true&text=late": "", "failed=true&tube=late": "7", "text=6": "7",
 		"since=1": "1 2 3 4 5 7", "until=1": "", fmt.Sprint("since=", time.Now().Add(time.Minute).UnixMilli()): "", fmt.Sprint("until=", time.Now().Add(time.Minute).UnixMilli()): "1 2 3 4 5 7",
@@ -166,7 +166,7 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	page := decode[foundPage](t, a.want(200, "GET", "/v1/search?failed=true&limit=0", ""))
-	if len(page.Jobs) != 0 || page.Found != 3 || fmt.Sprint(page.Reasons) != "[{card declined 2} {timeout 1}]" {
+	if len(page.Jobs) != 0 || page.Found != 3 || fmt.Sprint(page.Counts) != "[{bills card declined 2} {late timeout 1}]" {
 		t.Errorf("only counts: %+v", page)
 	}
 	a.want(422, "GET", "/v1/search?meta=team", "")

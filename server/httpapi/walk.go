@@ -31,7 +31,7 @@ type walk struct {
 	end     time.Time
 
 	examined int
-	full     func() bool                            // whether the step has found enough
+	full     func() bool                          // whether the step has found enough
 	take     func(context.Context, []match) error // gets what was found
 }
 
@@ -288,10 +288,15 @@ func metaIn(f *tube.Metadata) iter.Seq2[string, string] {
 	}
 }
 
-// reasonOf returns the reason of the last failure of a job, or otherwise why the server parked it; "" if neither is known.
+// reasonOf returns the reason of the last failure of a job; if none is known, why the server parked it, or that it is a dead letter; "" if it
+// has not failed.
 func reasonOf(s *tube.JobStats) string {
 	f := metadataOf(s)
-	return cmp.Or(f.AllNotes().Reason, f.Parked.String())
+	reason := cmp.Or(f.AllNotes().Reason, f.Parked.String())
+	if reason == "" && s.Home() != "" {
+		return filter.DeadLetter
+	}
+	return reason
 }
 
 // place is where a step ends: in a part, at a cursor of the store.
@@ -301,7 +306,9 @@ type place struct {
 	cursor string
 }
 
-func (p place) String() string { return strings.Join([]string{p.state.String(), p.cursor, p.tube}, " ") }
+func (p place) String() string {
+	return strings.Join([]string{p.state.String(), p.cursor, p.tube}, " ")
+}
 
 // parsePlace parses a cursor. Anything else is the beginning.
 func parsePlace(text string) (p place) {

@@ -38,6 +38,9 @@ type Job struct {
 	At       time.Time                 // when it failed last, or otherwise was put
 }
 
+// DeadLetter is the Reason of a dead letter of which none is known.
+const DeadLetter = "dead letter"
+
 // Found is where a job has the text of a filter.
 type Found string
 
