@@ -17,7 +17,7 @@ type actOnAllInput struct {
 		FilterOptions
 		To string `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids"`
 		KeepOption
-		Limit  uint64 `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"1000" doc:"how many jobs this request changes at most; there can be up to 99 more, but less than twice as many"`
+		Limit  uint64 `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"1000" doc:"how many jobs this request changes at most; there can be more, but less than twice as many"`
 		Cursor string `json:"cursor,omitempty" maxLength:"300" doc:"next of the previous answer"`
 	}
 }
@@ -52,7 +52,8 @@ func (svc *service) actOnAll(ctx context.Context, in *actOnAllInput) (*actOnAllO
 	if err != nil {
 		return nil, err
 	}
-	w.perCall = uint32(min(jobsPerCall, in.Body.Limit))
+	w.perCall = min(w.perCall, int(in.Body.Limit))
+	w.page = min(w.page, w.perCall)
 	w.states = slices.DeleteFunc(w.states, func(s tube.State) bool { return !slices.Contains(actedOn[in.Body.Action], s) })
 	if in.Body.Action == "move" {
 		w.names = slices.DeleteFunc(w.names, func(name string) bool { return name == in.Body.To })

@@ -123,7 +123,7 @@ func (o *FilterOptions) matcher(ctx context.Context) (*filter.Matcher, error) {
 
 type searchInput struct {
 	FilterOptions
-	Limit   uint64 `query:"limit" maximum:"1000" default:"200" doc:"how many jobs to list at most; there can be up to 99 more. 0: only count them"`
+	Limit   uint64 `query:"limit" maximum:"1000" default:"200" doc:"how many jobs to list at most; a page can have up to 999 more. 0: only count them"`
 	Excerpt bool   `query:"excerpt" doc:"include a part of each body, up to a limit for all bodies together"`
 	Cursor  string `query:"cursor" maxLength:"300" doc:"next of the previous answer"`
 }
@@ -207,7 +207,7 @@ func countsOf(counts map[ReasonCount]int) []ReasonCount {
 }
 
 const (
-	// maxExamined is how many jobs, or records of ended jobs, one request examines. It can be exceeded by one page.
+	// maxExamined is how many records of ended jobs one request examines.
 	maxExamined = 2000
 
 	// jobsPerCall is how many jobs are read with one call of the store.

@@ -64,7 +64,7 @@ func (a *harness) searchAll(query string) (found map[uint64]FoundJob, pages int)
 	found, cursor := make(map[uint64]FoundJob), ""
 	for more := true; more; pages++ {
 		page := decode[foundPage](a.t, a.want(200, "GET", "/v1/search?"+query+"&cursor="+url.QueryEscape(cursor), ""))
-		if len(page.Jobs) >= 200+jobsPerCall || page.Found != len(page.Jobs) || (page.Total != nil) != (cursor == "") {
+		if len(page.Jobs) >= 200+maxBatch || page.Found != len(page.Jobs) || (page.Total != nil) != (cursor == "") {
 			a.t.Fatalf("a page has %d jobs of %d, total %v", len(page.Jobs), page.Found, page.Total)
 		}
 		for _, job := range page.Jobs {

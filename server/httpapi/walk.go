@@ -27,7 +27,8 @@ type walk struct {
 	failed  bool            // only jobs that have failed for good
 	targets map[string]bool // with failed: the dead-letter tubes of policies
 	matcher *filter.Matcher
-	perCall uint32 // how many jobs are listed with one call of the store
+	perCall int // how many jobs are listed with one call of the store at most
+	page    int // and with the next one
 	end     time.Time
 
 	examined int
@@ -57,7 +58,7 @@ func (svc *service) newWalk(ctx context.Context, o *FilterOptions, need Right) (
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{svc: svc, failed: o.Failed, matcher: matcher, perCall: jobsPerCall, end: time.Now().Add(searchLimit)}
+	w := &walk{svc: svc, failed: o.Failed, matcher: matcher, perCall: maxBatch, page: jobsPerCall, end: time.Now().Add(searchLimit)}
 	if w.names, err = svc.tubesToWalk(ctx, o.Tube, need); err != nil {
 		return nil, err
 	}
@@ -186,30 +187,37 @@ func (w *walk) run(ctx context.Context, from string) (next string, err error) {
 	return "", nil
 }
 
-// walkPart examines the jobs of a part from a cursor of the store on.
+// maxWalked is how many jobs a step examines. It can be exceeded by one page.
+const maxWalked = 10_000
+
+// walkPart examines the jobs of a part from a cursor of the store on. Its pages grow while nothing is found.
 func (w *walk) walkPart(ctx context.Context, p part, cursor string) (next string, err error) {
 	for {
-		if w.examined >= maxExamined || w.full() || time.Now().After(w.end) {
+		if w.examined >= maxWalked || w.full() || time.Now().After(w.end) {
 			return place{p.tube, p.state, cursor}.String(), nil
 		}
-		step := time.Now()
-		jobs, further, err := w.svc.queue.ListJobs(ctx, p.tube, p.state, w.perCall, cursor)
+		step, found := time.Now(), 0
+		jobs, further, err := w.svc.queue.ListJobs(ctx, p.tube, p.state, uint32(w.page), cursor)
 		if err == nil {
 			w.examined += len(jobs)
 			err = yield(ctx, step)
 		}
 		if err == nil {
-			err = w.examine(ctx, jobs)
+			found, err = w.examine(ctx, jobs)
 		}
 		if err != nil || further == "" {
 			return "", err
 		}
-		cursor = further
+		if cursor = further; found == 0 {
+			w.page = min(2*w.page, w.perCall)
+		} else {
+			w.page = min(w.page, jobsPerCall)
+		}
 	}
 }
 
-// examine passes the jobs that match to take, in their order.
-func (w *walk) examine(ctx context.Context, jobs []tube.JobStats) error {
+// examine passes the jobs that match to take, in their order, and returns how many they are.
+func (w *walk) examine(ctx context.Context, jobs []tube.JobStats) (found int, err error) {
 	now, matches := time.Now(), make([]match, 0, len(jobs))
 	var inDoubt []int // the indices in matches of jobs of which the body must be read
 	for i := range jobs {
@@ -226,13 +234,13 @@ func (w *walk) examine(ctx context.Context, jobs []tube.JobStats) error {
 		matches = append(matches, match{job: &jobs[i], in: in})
 	}
 	if err := w.readBodies(ctx, matches, inDoubt); err != nil {
-		return err
+		return 0, err
 	}
 	matches = slices.DeleteFunc(matches, func(m match) bool { return m.job == nil })
 	if len(matches) == 0 {
-		return nil
+		return 0, nil
 	}
-	return w.take(ctx, matches)
+	return len(matches), w.take(ctx, matches)
 }
 
 // readBodies decides about jobs by their bodies. The job of a match that is none becomes nil.
