@@ -114,7 +114,7 @@ bin/redstalkd.test:
 long-embedded:
 	$(LONG) -run '^(TestMemory|TestJournal|TestPowerCut|TestDamagedBackup|TestBackupWalk)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
 	$(LONG) -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 8
-	$(LONG) -run '^(TestFaults|TestFrames|TestDamagedTable|TestCutOrRemoved)$$' ./storage/embedded -args -faults 3
+	$(LONG) -run '^(TestFaults|TestFrames|TestDamagedTable|TestCutOrRemoved|TestFsckDamagedFiles|TestFsckBeyondRepair)$$' ./storage/embedded -args -faults 3
 	$(LONG_RACE) -run '^(TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestTasksGoOn|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -stress 3s
 	$(LONG) -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
 

@@ -40,7 +40,7 @@
 // printed, whichever way it was given.
 //
 // With a subcommand as the first word nothing is served: fsck checks the jobs in
-// Redis, import reads the jobs of a beanstalkd binlog, and export writes such a
+// Redis or in the directory of an embedded engine, import reads the jobs of a beanstalkd binlog, and export writes such a
 // binlog; backup makes a running server write a backup, restore and verify read one; healthcheck asks a
 // running server, and secret hashes a secret.
 //

@@ -177,7 +177,7 @@ func printHelp(w io.Writer, options []*option) error {
 }
 
 const helpText = `Use: redstalkd [OPTIONS]
-     redstalkd fsck [--repair] [OPTIONS]    compare the jobs in Redis with the queues
+     redstalkd fsck [--repair] [OPTIONS]    check the jobs in Redis, or in the directory of a stopped server
      redstalkd ouqiang [-c FILE] [OPTIONS]  serve in place of ouqiang/delay-queue, with its configuration
      redstalkd zywaited [-f FILE] [OPTIONS] the same for zywaited/delay-queue
      redstalkd import --from DIR [OPTIONS]  import the jobs of a binlog of beanstalkd

@@ -53,7 +53,7 @@ var definitions = []Definition{
 	{"redstalk_tubes", gauge, nil, "Tubes that exist."},
 	{"redstalk_ended_records", gauge, nil, "Records of ended jobs that the store keeps."},
 	{"redstalk_ended_bytes", gauge, nil, "Their size, as --history-bytes counts it."},
-	{"redstalk_jobs_on_disk", gauge, nil, "Delayed jobs of which nothing is in memory; embedded engine."},
+	{"redstalk_jobs_on_disk", gauge, nil, "Delayed and ready jobs of which nothing is in memory; embedded engine."},
 	{"redstalk_instances", gauge, nil, "Instances that share the store; absent if the store cannot be shared."},
 
 	{"redstalk_connections", gauge, nil, "Open connections to the beanstalk port."},

@@ -370,13 +370,15 @@ func (e *Engine) startAdmitting() {
 
 // admitDue admits the cold jobs of queues that are due soon, or the first ones that are ready.
 func (e *Engine) admitDue(queues []tube.ColdQueue) {
+	y, release := ownThread()
+	defer release()
 	for _, of := range queues {
+		admitPage := e.admitDuePage
 		if of.State == tube.Ready {
-			for e.admitReadyPage(of) {
-			}
-		} else {
-			for e.admitDuePage(of) {
-			}
+			admitPage = e.admitReadyPage
+		}
+		for admitPage(of) {
+			y.work()
 		}
 	}
 	e.mu.Lock()

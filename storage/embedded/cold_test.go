@@ -253,14 +253,40 @@ func TestColdReady(t *testing.T) {
 		s = d.open(t)
 	}
 	defer s.Close()
-	if cold := s.(waitingEngine).machine.ColdJobs(); cold < n-100 {
+	e := s.(waitingEngine).Engine
+	e.mu.Lock()
+	e.cold.admitting = true // none are admitted but for the commands below
+	e.mu.Unlock()
+	if cold := e.machine.ColdJobs(); cold < n-100 {
 		t.Errorf("%d jobs are cold", cold)
 	}
+	ids = append(ids, do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", Pri: 1 << 20, TTR: 10, Body: []byte("last")})[0].Answer.ID)
 	for i, id := range ids {
 		ops := do(t, s, storage.Op{Kind: storage.PeekHead, Tube: "ready", State: tube.Ready}, storage.Op{Kind: storage.Take, Tubes: []string{"ready"}, Holder: 1})
 		if peeked, took := ops[0].Answer, ops[1].Answer; peeked.ID != id || took.ID != id || len(took.Body) == 0 {
 			t.Fatalf("job %d: peeked %d, and took %d with %q, want %d", i, peeked.ID, took.ID, took.Body, id)
 		}
+	}
+}
+
+// TestColdOldest: the oldest ready job of a tube can be a cold one that comes out late; jobs that have gone do not count.
+func TestColdOldest(t *testing.T) {
+	const n = 300
+	d := coldReadyDisk()
+	s := d.open(t)
+	defer s.Close()
+	old := do(t, s, storage.Op{Kind: storage.Put, Tube: "ready", Pri: 12, TTR: 10, Body: []byte("old")})[0].Answer.ID
+	d.clock.advance(100 * time.Second)
+	putReady(t, s, n)
+	oldest := func() time.Duration {
+		return do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "ready"})[0].Answer.TubeStats.OldestReady.Round(10 * time.Second)
+	}
+	if got := oldest(); got != 100*time.Second {
+		t.Errorf("the oldest ready job is %v old", got)
+	}
+	do(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: old})
+	if got := oldest(); got != 0 {
+		t.Errorf("without it, the oldest ready job is %v old", got)
 	}
 }
 

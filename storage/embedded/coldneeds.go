@@ -98,9 +98,41 @@ func (e *Engine) needOldest(op *storage.Op, p *progress) {
 		return
 	}
 	p.wants(func() (page admittedPage, err error) {
-		page.oldest, err = e.journal.tables.OldestCold(op.Tube, tube.MaxPriorities)
+		page.oldest, err = e.journal.oldestCold(op.Tube)
 		return page, err
 	})
+}
+
+// oldestCold returns when the oldest of the cold ready jobs of a tube was put, as wall time: of the first one of each priority. If many
+// priorities have such jobs, or many jobs of one have gone, an older one can be missed.
+func (j *journal) oldestCold(name string) (oldest tube.Instant, err error) {
+	const perPriority = 64
+	j.cold.ingesting.RLock()
+	defer j.cold.ingesting.RUnlock()
+	of := tube.ColdQueue{Tube: name, State: tube.Ready}
+	j.mu.Lock()
+	_, next := j.machine.Cold(of)
+	j.mu.Unlock()
+	oldest = tube.Never
+	for n := 0; n < tube.MaxPriorities && next != tube.NoColdPlace; n++ {
+		places, _, err := j.tables.ColdPlaces(of, justBefore(next), next.Rank, perPriority)
+		if err != nil {
+			return oldest, err
+		}
+		if places = j.areCold(places); len(places) > 0 {
+			jobs, err := j.readCold(name, places[:1])
+			if err != nil {
+				return oldest, err
+			}
+			for _, c := range jobs {
+				oldest = min(oldest, c.record.Created)
+			}
+		}
+		if _, next, err = j.tables.ColdPlaces(of, tube.ColdPlace{Rank: next.Rank, ID: 1<<64 - 1}, anyRank, 0); err != nil {
+			return oldest, err
+		}
+	}
+	return oldest, nil
 }
 
 // readOldest adds to the stats of a tube what needOldest has read.

@@ -58,10 +58,13 @@ func (e *Engine) startCooling() {
 // cool makes the jobs of a cooling cold.
 func (e *Engine) cool(cooling *tube.Cooling) {
 	j := e.journal
+	y, release := ownThread()
+	defer release()
 	for ended := false; !ended; {
 		w := newWindow(0)
 		for len(w.jobs) < coolPart && !ended {
 			ended = e.coolSome(cooling, w)
+			y.work()
 		}
 		if !j.writeAlone(w) {
 			break

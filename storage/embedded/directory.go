@@ -31,6 +31,22 @@ type directoryLock struct {
 }
 
 func lockDirectory(o *Options) (*directoryLock, error) {
+	l, err := lockWithoutFile(o)
+	if err != nil {
+		return nil, err
+	}
+	l.file, err = tables.LockDirectory(o.fs, o.Dir)
+	if err == nil {
+		return l, nil
+	}
+	if failed := (*os.PathError)(nil); !errors.As(err, &failed) { // otherwise the file cannot be opened
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return nil, errors.Join(err, l.dir.Close())
+}
+
+// lockWithoutFile is lockDirectory without the lock on a file, for a directory in which that file is missing and nothing may be written.
+func lockWithoutFile(o *Options) (*directoryLock, error) {
 	dir, err := wal.OpenDirectory(o.fs, o.Dir)
 	if err != nil {
 		return nil, err
@@ -38,18 +54,16 @@ func lockDirectory(o *Options) (*directoryLock, error) {
 	if err := flock(dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrLocked, err), dir.Close())
 	}
-	file, err := tables.LockDirectory(o.fs, o.Dir)
-	if err == nil {
-		return &directoryLock{dir, file}, nil
-	}
-	if failed := (*os.PathError)(nil); !errors.As(err, &failed) { // otherwise the file cannot be opened
-		err = fmt.Errorf("%w: %w", ErrLocked, err)
-	}
-	return nil, errors.Join(err, dir.Close())
+	return &directoryLock{dir, nil}, nil
 }
 
 // Close releases the locks.
-func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir.Close()) }
+func (l *directoryLock) Close() error {
+	if l.file == nil {
+		return l.dir.Close()
+	}
+	return errors.Join(l.file.Close(), l.dir.Close())
+}
 
 // Exists reports whether an engine has been opened on a directory.
 func Exists(dir string) bool {

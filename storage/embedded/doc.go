@@ -19,7 +19,7 @@
 //   - window.go: a window is the jobs that have changed in some segments of the log, and when it
 //     ends. checkpoint.go: the checkpointer writes windows to the tables (writewindow.go, package
 //     tables), where jobs are once the log that recorded them is used again.
-//   - cold.go: delayed jobs that are in the tables only, and how they get back; coldneeds.go: operations that wait for them.
+//   - cold.go: jobs that are in the tables only, and how they get back; coldneeds.go: operations that wait for them; cooling.go: ready jobs become cold.
 //   - deadletters.go: the sender, a goroutine that moves jobs to their dead-letter tubes whose
 //     bodies are only in the tables. Until then such a job is a pending dead letter: buried,
 //     with a mark.
@@ -37,6 +37,7 @@
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
 //     VerifyBackup. target.go: a directory that gets its name when it is complete.
+//   - fsck.go: Fsck, which checks and repairs the directory of an engine that is not open.
 //   - metrics.go: counters. tallies.go: what happened in hours and days.
 //
 // The rules are in package tube, and waiting for jobs is in package server/queue. Without a

@@ -87,13 +87,18 @@ func (all *endedJobs) load(t *tables.Tables, fromLog []*tube.Ended, w *window) e
 	return nil
 }
 
-// bounds returns the bounds of some tubes. The lock is not held.
-func (all *endedJobs) bounds(of map[string]tables.EndedOf) map[string]tables.EndedBound {
+// bounds returns the bounds of some tubes in the tables. sweeping says that the records that are only in memory stay there: they count, too. The
+// lock is not held.
+func (all *endedJobs) bounds(of map[string]tables.EndedOf, sweeping bool) map[string]tables.EndedBound {
 	bounds := make(map[string]tables.EndedBound, len(of))
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for name := range of {
-		bounds[name] = tables.EndedBound{Bytes: all.machine.KeepBytes(name), Floor: all.recent.Floor(name)}
+		b := tables.EndedBound{Bytes: all.machine.KeepBytes(name), Floor: all.recent.Floor(name)}
+		if sweeping {
+			b.Bytes -= min(b.Bytes, all.recent.BytesOf(name))
+		}
+		bounds[name] = b
 	}
 	return bounds
 }
@@ -101,11 +106,11 @@ func (all *endedJobs) bounds(of map[string]tables.EndedOf) map[string]tables.End
 // changes returns what changes in the tables when they get these records: those that are beyond the bounds go. storing is held.
 func (all *endedJobs) changes(t *tables.Tables, added []ended.Run, yield func()) (*tables.EndedChanges, error) {
 	c := t.NewEndedChanges(tube.Instant(all.clock().UnixNano()), all.stored, added, yield)
-	of := c.Tubes
-	if len(added) == 0 {
+	of, sweeping := c.Tubes, len(added) == 0
+	if sweeping {
 		of = all.stored
 	}
-	for name, bound := range all.bounds(of) {
+	for name, bound := range all.bounds(of, sweeping) {
 		if err := c.Trim(name, all.stored, bound, sweepLimit); err != nil {
 			return nil, err
 		}

@@ -60,12 +60,28 @@ func (d *disk) options(t testing.TB) Options {
 
 func (d *disk) open(t testing.TB) storage.Store {
 	t.Helper()
-	d.opened++
+	jobs := -1
+	if d.opened++; d.opened > 1 {
+		jobs = d.fsck(t)
+	}
 	e, err := Open(d.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n := e.machine.Totals(); jobs >= 0 && int(n.Ready+n.Reserved+n.Delayed+n.Buried) != jobs {
+		t.Errorf("fsck has found %d jobs, and these are there: %+v", jobs, n)
+	}
 	return waitingEngine{e}
+}
+
+// fsck checks the disk, which must be in order, and returns how many jobs are on it.
+func (d *disk) fsck(t testing.TB) (jobs int) {
+	t.Helper()
+	jobs, _, faults := fsckOf(t, d.options(t), false)
+	if len(faults) > 0 {
+		t.Errorf("fsck: %q", faults)
+	}
+	return jobs
 }
 
 // cutPower ends an engine, and leaves what was synced.

@@ -48,6 +48,17 @@ func (s *images) open(id uint64) *image {
 	return *im
 }
 
+// each calls do with every image, in no order.
+func (s *images) each(do func(id uint64, im *image)) {
+	for n, page := range s.pages {
+		for i, im := range page {
+			if im != nil {
+				do(n*imagesPerPage+uint64(i), im)
+			}
+		}
+	}
+}
+
 // remove removes the image of a job, which must be there.
 func (s *images) remove(id uint64) {
 	s.pages[id/imagesPerPage][id%imagesPerPage] = nil

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage/embedded/tables"
 	"redstalk/storage/storetest"
@@ -31,6 +34,13 @@ func TestUpgrade(t *testing.T) {
 func openOlder(t *testing.T, layout int, version string) {
 	dir := t.TempDir()
 	unpack(t, "../../testdata/data-"+version+"/embedded.tar.gz", dir)
+	before := contents(t, vfs.Default, dir, make(map[string]string))
+	if jobs, left, faults := fsckOf(t, Options{Dir: dir}, false); jobs == 0 || left > 0 {
+		t.Errorf("fsck finds %d jobs, and %q", jobs, faults)
+	}
+	if !maps.Equal(before, contents(t, vfs.Default, dir, make(map[string]string))) {
+		t.Error("fsck has changed files")
+	}
 	var logged bytes.Buffer
 	e, err := Open(Options{Dir: dir, FileSize: minFileSize, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {

@@ -1,10 +1,11 @@
 package embedded
 
 import (
-	"fmt"
+	"context"
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -42,12 +43,21 @@ func (s waitingEngine) awaitWindows() {
 	await()
 }
 
-// Close implements storage.Store. It checks what the tables have of cold jobs, and that the machine counts the same.
+// Close implements storage.Store. It checks the tables.
 func (s waitingEngine) Close() error {
-	if faults, err := s.journal.tables.CheckCold(); err != nil || len(faults) > 0 {
-		panic(fmt.Sprintf("%v %v", faults, err))
+	if faults := faultsOf(s.Engine); len(faults) > 0 {
+		panic(faults)
 	}
 	return s.Engine.Close()
+}
+
+// faultsOf returns what is wrong in the tables of an engine.
+func faultsOf(e *Engine) (faults []string) {
+	_, err := e.journal.tables.Check(context.Background(), tables.Check{Found: func(what, _ string) { faults = append(faults, what) }})
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	return faults
 }
 
 // Tick implements storage.Store.

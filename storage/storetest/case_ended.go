@@ -325,7 +325,7 @@ func testEndedBytes(b *harness) {
 	var all []*tube.Ended
 	size := uint64(math.MaxUint64)
 	for limit := time.Now().Add(20 * time.Second); size > 2000 && time.Now().Before(limit); time.Sleep(5 * time.Millisecond) { // an engine can write its tables beside
-		b.advance(3 * time.Second) // far from the end of keep, also where that takes many rounds
+		b.advance(time.Second / 2) // far from the end of keep in all rounds together
 		all, size = b.listEnded("t", "", 10), 0
 		for _, r := range all {
 			size += uint64(r.Bytes())

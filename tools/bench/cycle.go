@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math/rand/v2"
 
 	"redstalk/protocol/client"
 )
@@ -45,11 +46,20 @@ func newCycler(l *load, t *counters, body []byte) *cycler {
 	}
 	for range l.Pipeline {
 		if c.groups == nil {
-			c.puts = appendPut(c.puts, 0, body)
+			c.puts = appendPut(c.puts, laterBy(l.Days), body)
 		}
 	}
 	c.reserves = bytes.Repeat([]byte(reserveCommand), l.Pipeline)
 	return c
+}
+
+// laterBy returns a random delay of up to so many days, in seconds, and at least one day; 0 for 0 days.
+func laterBy(days int) int {
+	const day = 24 * 60 * 60
+	if days == 0 {
+		return 0
+	}
+	return day + rand.N(max(days-1, 1)*day)
 }
 
 // next moves to the next stage. A cycle that began before the deadline

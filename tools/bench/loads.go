@@ -29,6 +29,7 @@ type load struct {
 	Tubes       int           `json:"tubes"`      // that the connections are spread over
 	IdleTubes   int           `json:"idle_tubes"` // with one ready job each
 	Groups      int           `json:"groups"`     // put, cycle: of the jobs, in each tube, with a limit that does not bind; 0: none
+	Days        int           `json:"days"`       // put: the jobs are due at random times in so many days
 	Backlog     int           `json:"backlog"`    // jobs ready beforehand
 	BacklogSame bool          `json:"backlog_same"`
 	Delay       int           `json:"delay_s"` // delayed: seconds
@@ -103,6 +104,9 @@ func (l *load) String() string {
 	if l.Groups > 0 {
 		parts = append(parts, fmt.Sprintf("%d groups", l.Groups))
 	}
+	if l.Days > 0 {
+		parts = append(parts, fmt.Sprintf("due within %d days", l.Days))
+	}
 	if l.Backlog > 0 {
 		where := "another tube"
 		if l.BacklogSame {
@@ -132,6 +136,8 @@ var namedLoads = []struct {
 	{"50c-p16-groups", func(l *load) { l.Pipeline, l.Groups = 16, 10_000 }},
 	{"50c-put", func(l *load) { l.Mode = modePut }},
 	{"50c-p32-put", func(l *load) { l.Mode, l.Pipeline = modePut, 32 }},
+	{"50c-put-later", func(l *load) { l.Mode, l.Days, l.Keep = modePut, 30, true }},
+	{"50c-p32-put-later", func(l *load) { l.Mode, l.Pipeline, l.Days, l.Keep = modePut, 32, 30, true }},
 	{"tubes10k", func(l *load) { l.Tubes, l.IdleTubes = 50, 10_000 }},
 	{"backlog100k", func(l *load) { l.Backlog = 100_000 }},
 	{"backlog100k-same", func(l *load) { l.Backlog, l.BacklogSame = 100_000, true }},

@@ -33,6 +33,10 @@ type lease struct {
 // shortestTTR is the TTR of a job as long as it is not known.
 const shortestTTR = time.Second
 
+// untilLost is for how long a lease surely holds its job from the last touch on: a little less than the TTR, in which a handler can notice
+// that its context has ended before another one gets the job.
+func untilLost(ttr time.Duration) time.Duration { return ttr - min(ttr/20, time.Second) }
+
 // firstBeat is when the TTR of a job is asked for if it is not known.
 const firstBeat = shortestTTR / 4
 
@@ -132,13 +136,13 @@ func (l *lease) keep() error {
 var errSettled = errors.New("the job was given back")
 
 // beat touches the job, or asks for its TTR, and sets the timer for the next time. The context of the handler ends
-// when the TTR is over.
+// when the lease may be lost soon.
 func (l *lease) beat() {
 	l.mu.Lock()
 	l.beating = true
 	l.mu.Unlock()
 	ttr, touched, known := l.state()
-	ctx, stop := context.WithDeadline(context.Background(), touched.Add(ttr))
+	ctx, stop := context.WithDeadline(context.Background(), touched.Add(untilLost(ttr)))
 	defer stop()
 	var err error
 	if !known {
@@ -172,8 +176,8 @@ func (l *lease) whyLost(ctx context.Context) error {
 	return ErrLeaseLost
 }
 
-// rest returns how long the next beat can wait after one with this result: never longer than the TTR. If it is not
-// positive, the TTR is over. The caller holds l.mu.
+// rest returns how long the next beat can wait after one with this result: never longer than [untilLost]. If it is not
+// positive, that time is over. The caller holds l.mu.
 func (l *lease) rest(err error) time.Duration {
 	rest := l.untilTouch(err)
 	if l.progress != nil && err == nil && l.ttr != 0 {
@@ -186,10 +190,10 @@ func (l *lease) untilTouch(err error) time.Duration {
 	since := time.Since(l.touched)
 	switch {
 	case l.ttr == 0:
-		return min(firstBeat, shortestTTR-since)
+		return min(firstBeat, untilLost(shortestTTR)-since)
 	case err != nil:
-		return min(l.ttr/10, time.Second, l.ttr-since)
-	case since < l.ttr:
+		return min(l.ttr/10, time.Second, untilLost(l.ttr)-since)
+	case since < untilLost(l.ttr):
 		return max(l.ttr/3-since, 1)
 	}
 	return 0

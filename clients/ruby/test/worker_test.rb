@@ -419,6 +419,38 @@ class FaultsTest < EveryWorker
     fake.close
   end
 
+  # Handlers of jobs that come late, but in time, do not wait for a touch: while threads compute, replies take long.
+  def test_starts_before_a_touch_is_answered
+    started = Queue.new
+    fake = fake_of_late_jobs(started)
+    w = Redstalk::Worker.new(fake.address, concurrency: 2, logger: @log)
+    w.handle("default") { |job| started << job.id }
+    run_worker(w)
+    until_true { fake.lines.grep(/^(delete|finish)-lease/).size == 2 }
+  ensure
+    fake.close
+  end
+
+  # Returns a server that sends two jobs after more than a third of their TTR, and answers touches only when two handlers have started.
+  def fake_of_late_jobs(started)
+    page, info = "---\n- lease\n- info\n", '{"tube":"default","pri":1,"ttr":3}'
+    sent = false
+    Fake.new do |_, line|
+      case line[/^[a-z]+/]
+      when "capabilities" then "OK #{page.bytesize}\r\n#{page}"
+      when "watch", "ignore" then "WATCHING 1"
+      when "touch" then until_true(10) { started.size == 2 } && "TOUCHED"
+      when "reserve"
+        sleep(1.2)
+        next "TIMED_OUT" if sent
+
+        sent = true
+        "RESERVED_BATCH 2#{[7, 8].map { |id| "\r\nLEASED #{id} 1 0 #{info.bytesize}\r\n\r\n#{info}" }.join}"
+      else "DELETED"
+      end
+    end
+  end
+
   # A worker that cannot work says so, and can be stopped.
   def test_no_server
     w = Redstalk::Worker.new("127.0.0.1:#{Server.free_port}", wait: 0.1, logger: @log).handle("a") { nil }

@@ -199,6 +199,14 @@ func (m *Memory) Trim(tubeName string, now tube.Instant, most uint64, limit int)
 	return limit
 }
 
+// BytesOf returns the bytes of the records of a tube.
+func (m *Memory) BytesOf(tubeName string) uint64 {
+	if t := m.tubes[tubeName]; t != nil {
+		return t.bytes
+	}
+	return 0
+}
+
 // TrimAll is Trim for all tubes together, without a limit.
 func (m *Memory) TrimAll(most uint64) {
 	if m.bytes <= most {

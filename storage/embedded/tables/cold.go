@@ -33,15 +33,18 @@ func PlaceOf(r *tube.Record) Place {
 }
 
 // key returns the key of the place.
-func (p Place) key() []byte {
-	key := append(indexPrefix(p.ColdQueue), make([]byte, 0, 16)...)
-	key = binary.BigEndian.AppendUint64(key, uint64(p.Rank))
-	return binary.BigEndian.AppendUint64(key, p.ID)
+func (p Place) key() []byte { return p.appendKey(nil) }
+
+func (p Place) appendKey(to []byte) []byte {
+	to = binary.BigEndian.AppendUint64(appendIndexPrefix(to, p.ColdQueue), uint64(p.Rank))
+	return binary.BigEndian.AppendUint64(to, p.ID)
 }
 
 // indexPrefix returns the beginning of all keys of the index of a queue.
-func indexPrefix(of tube.ColdQueue) []byte {
-	return append(append([]byte{indexKey, byte(of.State)}, of.Tube...), 0)
+func indexPrefix(of tube.ColdQueue) []byte { return appendIndexPrefix(nil, of) }
+
+func appendIndexPrefix(to []byte, of tube.ColdQueue) []byte {
+	return append(append(append(to, indexKey, byte(of.State)), of.Tube...), 0)
 }
 
 // ColdCount is how many cold jobs a queue has, how many bytes their bodies, and how many of them are ready and urgent.
@@ -50,7 +53,7 @@ type ColdCount struct{ Jobs, Bytes, Urgent uint64 }
 // coldCountSize is the length of an encoded ColdCount in bytes.
 const coldCountSize = 24
 
-// key returns the key of the count of a queue.
+// countKey returns the key of the count of a queue.
 func countKey(of tube.ColdQueue) []byte {
 	return append([]byte{coldCountKey, byte(of.State)}, of.Tube...)
 }
@@ -293,28 +296,6 @@ func (t *Tables) FirstCold(of tube.ColdQueue) (p tube.ColdPlace, found bool, err
 		return p, false, err
 	}
 	return places[0], true, nil
-}
-
-// OldestCold returns when the oldest of the cold ready jobs of a tube was put, as wall time: of the first one of each priority. It looks at
-// so many priorities at most.
-func (t *Tables) OldestCold(name string, priorities int) (oldest tube.Instant, err error) {
-	of, after := tube.ColdQueue{Tube: name, State: tube.Ready}, tube.ColdPlace{}
-	oldest = tube.Never
-	for range priorities {
-		places, _, err := t.ColdPlaces(of, after, int64(tube.Never), 1)
-		if err != nil || len(places) == 0 {
-			return oldest, err
-		}
-		r, _, found, err := t.ColdJob(places[0].ID, nameOf(name))
-		if err != nil {
-			return oldest, err
-		}
-		if found {
-			oldest = min(oldest, r.Created)
-		}
-		after = tube.ColdPlace{Rank: places[0].Rank, ID: 1<<64 - 1}
-	}
-	return oldest, nil
 }
 
 // ColdJob returns a cold job; false if there is none of that id. Its body is that of an inline one.

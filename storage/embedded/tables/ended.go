@@ -233,21 +233,27 @@ func (c *EndedChanges) Trim(name string, stored map[string]EndedOf, b EndedBound
 	}
 }
 
+// endedPlaces returns the other keys of a record, with their values.
+func endedPlaces(name string, h *ended.Head) []pair {
+	place := append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(name)), h.Seq), name...)
+	places := []pair{{idKey(nil, endedIDKey, h.ID), place}}
+	if h.Batch != "" {
+		places = append(places, pair{seqKey(endedBatchKey, h.Batch, h.Seq), []byte(name)})
+	}
+	return places
+}
+
 // drop drops the keys of a record.
 func (c *EndedChanges) drop(name string, h *ended.Head) {
-	c.pairs = append(c.pairs, pair{seqKey(endedKey, name, h.Seq), nil}, pair{idKey(nil, endedIDKey, h.ID), nil})
-	if h.Batch != "" {
-		c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, h.Batch, h.Seq), nil})
+	c.pairs = append(c.pairs, pair{seqKey(endedKey, name, h.Seq), nil})
+	for _, p := range endedPlaces(name, h) {
+		c.pairs = append(c.pairs, pair{p.key, nil})
 	}
 }
 
 // add adds the keys of a new record.
 func (c *EndedChanges) add(name string, e *addedEnd) {
-	place := append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(name)), e.Seq), name...)
-	c.pairs = append(c.pairs, pair{seqKey(endedKey, name, e.Seq), e.encoded}, pair{idKey(nil, endedIDKey, e.ID), place})
-	if e.Batch != "" {
-		c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, e.Batch, e.Seq), []byte(name)})
-	}
+	c.pairs = append(append(c.pairs, pair{seqKey(endedKey, name, e.Seq), e.encoded}), endedPlaces(name, &e.Head)...)
 }
 
 // trimPart is how many bytes of a tube TrimAll drops before it looks for the oldest tube again.
@@ -328,47 +334,4 @@ func (t *Tables) DropEnded(c *EndedChanges) error {
 		return fmt.Errorf("dropping records of ended jobs: %w", err)
 	}
 	return in.Commit()
-}
-
-// CheckEnded checks that the keys of ended jobs agree: each record has its place, each place its record, and each tube has as many
-// records and bytes as it says.
-func (t *Tables) CheckEnded() error {
-	now := t.db.NewSnapshot()
-	defer now.Close()
-	counted, places := make(map[string]EndedOf), 0
-	err := eachIn(now, endedKey, func(key, value []byte) error {
-		name := string(key[1 : len(key)-9])
-		h, err := ended.ReadHead(value)
-		if err != nil {
-			return err
-		}
-		r, err := readEnded(now, h.ID)
-		if err == nil && (r == nil || r.Seq != h.Seq || r.Tube != name) {
-			err = fmt.Errorf("the record of job %d of tube %s has no place: %w", h.ID, name, errEnded)
-		}
-		of := counted[name]
-		of.Records, of.Bytes, places = of.Records+1, of.Bytes+h.Bytes, places+1
-		counted[name] = of
-		return err
-	})
-	if err == nil {
-		err = eachIn(now, endedTubeKey, func(key, value []byte) error {
-			of, err := readEndedOf(key, value)
-			name := string(key[1:])
-			if c := counted[name]; err == nil && (c.Records != of.Records || c.Bytes != of.Bytes) {
-				err = fmt.Errorf("tube %s says that it has %d records with %d bytes, and has %d with %d: %w", name, of.Records, of.Bytes, c.Records, c.Bytes, errEnded)
-			}
-			delete(counted, name)
-			return err
-		})
-	}
-	if err == nil && len(counted) > 0 {
-		err = fmt.Errorf("%d tubes do not say how many records they have: %w", len(counted), errEnded)
-	}
-	return errors.Join(err, eachIn(now, endedIDKey, func([]byte, []byte) error {
-		if places--; places < 0 {
-			return fmt.Errorf("there is a place without a record: %w", errEnded)
-		}
-		return nil
-	}))
 }

@@ -57,18 +57,27 @@ func LockDirectory(fs vfs.FS, dir string) (io.Closer, error) { return pebble.Loc
 
 // Open opens the tables. It creates them if they do not exist.
 func Open(o Options) (*Tables, error) {
-	path := o.FS.PathJoin(o.Dir, DirName)
-	if err := wal.MakeDir(o.FS, path); err != nil {
+	if err := wal.MakeDir(o.FS, o.FS.PathJoin(o.Dir, DirName)); err != nil {
 		return nil, err
 	}
-	dir, err := wal.OpenDirectory(o.FS, path)
+	return open(&o, false)
+}
+
+// OpenReadOnly opens tables that must exist. It writes nothing, and nothing may be written: in
+// contrast to Open it finds out that tables are damaged or missing. Open takes a damaged
+// record of Pebble's manifest for the end of it, and a directory without the marker of a
+// manifest for a new one, and then removes the files that it does not know.
+func OpenReadOnly(o Options) (*Tables, error) { return open(&o, true) }
+
+func open(o *Options, readOnly bool) (*Tables, error) {
+	dir, err := wal.OpenDirectory(o.FS, o.FS.PathJoin(o.Dir, DirName))
 	if err != nil {
 		return nil, err
 	}
 	cache := pebble.NewCache(cacheSize)
 	files := pebble.NewFileCache(1, cmp.Or(o.OpenFiles, 1000))
 	defer files.Unref() // Pebble has a reference of its own
-	db, err := openPebble(&o, dir, cache, files)
+	db, err := openPebble(o, dir, cache, files, readOnly)
 	if err != nil {
 		cache.Unref()
 		return nil, errors.Join(err, dir.Close())
@@ -76,25 +85,20 @@ func Open(o Options) (*Tables, error) {
 	return &Tables{fs: o.FS, parent: o.Dir, db: db, cache: cache, dir: dir, cold: make(map[tube.ColdQueue]ColdCount)}, nil
 }
 
-// ReadFirstSegment returns the FirstSegment of tables that must exist. It writes nothing: in
-// contrast to Open it finds out that tables are damaged or missing. Open takes a damaged
-// record of Pebble's manifest for the end of it, and a directory without the marker of a
-// manifest for a new one, and then removes the files that it does not know.
+// ReadFirstSegment returns the FirstSegment of tables that must exist, see OpenReadOnly.
 func ReadFirstSegment(o Options) (first uint64, err error) {
-	db, err := pebble.Open(o.FS.PathJoin(o.Dir, DirName), &pebble.Options{
-		FS: o.FS, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
-		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Throttle)}, EventListener: listener(&o),
-	})
+	t, err := OpenReadOnly(o)
 	if err != nil {
 		return 0, err
 	}
-	first, err = (&Tables{db: db}).FirstSegment()
-	return first, errors.Join(err, db.Close())
+	first, err = t.FirstSegment()
+	return first, errors.Join(err, t.Close())
 }
 
-func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache, files *pebble.FileCache) (*pebble.DB, error) {
+func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache, files *pebble.FileCache, readOnly bool) (*pebble.DB, error) {
 	return pebble.Open(o.FS.PathJoin(o.Dir, DirName), &pebble.Options{
 		FS: &checkedFS{o.FS, o.Fatal, dir}, Cache: cache, FileCache: files,
+		ReadOnly: readOnly, ErrorIfNotExists: readOnly,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,

@@ -142,7 +142,14 @@ func (t *Tables) Imports(do func(source string, m ImportMark)) error {
 
 // each calls do with every entry whose key begins with kind.
 func (t *Tables) each(kind byte, do func(key, value []byte) error) error {
-	return eachIn(t.db, kind, do)
+	return eachIn(t.db, kind, func(key, value []byte) error {
+		err := do(key, value)
+		if err != nil && t.damaged != nil {
+			t.damaged(err)
+			return nil
+		}
+		return err
+	})
 }
 
 func eachIn(from pebble.Reader, kind byte, do func(key, value []byte) error) error {

@@ -97,6 +97,7 @@ type Tables struct {
 	dir      *wal.Directory
 	migrated atomic.Uint64                // see Migrated
 	cold     map[tube.ColdQueue]ColdCount // as they are written; owned by whoever commits an Ingest with cold jobs
+	damaged  func(error)                  // for Check: is called with what is wrong with a row, instead of ending at it
 }
 
 // Directory returns the directory of the tables.
@@ -137,7 +138,7 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 	}
 	defer closer.Close()
 	if len(value) != 1 {
-		return 0, fmt.Errorf("layout %x is not supported", value)
+		return 0, fmt.Errorf("layout %x %w", value, ErrLayout)
 	}
 	if err := CheckLayout(int(value[0])); err != nil {
 		return 0, err
@@ -148,10 +149,13 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 	return first, err
 }
 
+// ErrLayout is in the chain of an error if tables have a layout that is not supported.
+var ErrLayout = errors.New("is not supported")
+
 // CheckLayout returns an error if tables of a layout are not supported.
 func CheckLayout(layout int) error {
 	if layout < oldestLayout || layout > LayoutVersion {
-		return fmt.Errorf("layout %d is not supported; this redstalk supports layouts from %d to %d", layout, oldestLayout, LayoutVersion)
+		return fmt.Errorf("layout %d %w; this redstalk supports layouts from %d to %d", layout, ErrLayout, oldestLayout, LayoutVersion)
 	}
 	return nil
 }

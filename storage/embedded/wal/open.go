@@ -1,6 +1,11 @@
 package wal
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
 
 // Open opens the log in a directory, replays its frames from segment first on, and begins a new
 // segment. If first is 0 the log need not exist, and all of it is replayed. The payload is
@@ -27,6 +32,18 @@ func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, err
 	}
 	l.prepareNext()
 	return l, nil
+}
+
+// Read replays the frames of the log in a directory as Open does, and writes nothing.
+func Read(fs vfs.FS, dir string, first uint64, replay func(payload []byte) error) error {
+	numbers, err := Numbers(fs, dir)
+	if err != nil {
+		return err
+	}
+	r := &reader{Log: &Log{fs: fs, dir: dir}, replay: replay}
+	numbers = slices.DeleteFunc(numbers, func(number uint64) bool { return number < first })
+	_, err = r.read(max(first, 1), first > 0, numbers)
+	return err
 }
 
 // removeBefore removes the segments before first, and returns the numbers of the others.

@@ -91,13 +91,18 @@ async function note (schema, way, message, gone) {
   return well
 }
 
-// receive serves callbacks by HTTP or HTTPS.
+// receive serves callbacks by HTTP or HTTPS. What goes well is redirected, and is done when that was followed.
 const receive = schema => async (req, res) => {
+  if (req.url === '/elsewhere') {
+    same([req.method, req.headers['content-type']], ['GET', undefined])
+    res.writeHead(204).end()
+    return
+  }
   let text = ''
   for await (const piece of req) text += piece
   same([req.method, req.headers['content-type']], ['POST', 'application/json'])
   const well = await note(schema, req.url, JSON.parse(text), () => res.destroyed)
-  res.writeHead(well ? 302 : 400, { location: '/elsewhere' }).end('whatever') // less than 400 is well
+  res.writeHead(well ? 302 : 400, { location: '/elsewhere' }).end('whatever')
 }
 
 // other is a service of the user's own: the same messages, by another full method.

@@ -250,9 +250,10 @@ module Redstalk
       @lock.synchronize { @held.delete(job) }
     end
 
-    # Reports whether the job is still held. Touches it if that is not sure.
+    # Reports whether the job is still held. Touches it if that is not sure. Before that only heartbeats touch: where threads wait long for
+    # their turn, one that waits for its own reply would hold up all of them.
     def in_time?(job)
-      return true if Redstalk.now - job.touched <= job.ttr / 3.0
+      return true if Redstalk.now - job.touched <= job.ttr
 
       job.touch
       true
