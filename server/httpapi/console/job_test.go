@@ -88,8 +88,8 @@ func TestFind(t *testing.T) {
 		search := func(text string) {
 			b.fill("#find input", text)
 			b.keys("\r")
+			b.await(fmt.Sprintf(`document.querySelector("#search").value === %s && document.querySelector("#stop").hidden`, js(text)))
 			b.ready("search")
-			b.await(`document.querySelector("#stop").hidden`)
 		}
 		search(fmt.Sprint(stranger))
 		b.awaitAddress(fmt.Sprintf("#/search/%d", stranger))

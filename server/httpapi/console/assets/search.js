@@ -1,6 +1,6 @@
 // A search over all tubes. What is found is grouped by what it is: a job with this id, a tube, a key, a group and so on.
 import { make, number, plural, attempt, withMarks } from "./ui.js";
-import { call, tubes, jobPage, tubePage, groupPage, batchPage, schedulePage, searchPage } from "./api.js";
+import { call, tubes, follow, jobPage, tubePage, groupPage, batchPage, schedulePage, searchPage } from "./api.js";
 import { Walk, WalkBar } from "./walk.js";
 import { JobDialog, groupBadge, isLetter } from "./job.js";
 import { readRecord } from "./ended.js";
@@ -50,13 +50,25 @@ class Search {
   end() {
     this.ended = true;
     this.walk?.stop();
+    this.stop?.();
   }
 
   // begin shows at once what needs no search: the names of tubes, the jobs with this id or key, and the record of a job that has ended.
   async begin() {
-    this.names("Tubes", [...tubes.keys()].filter(name => name.toLowerCase().includes(this.text.toLowerCase())).map(name => [name, tubePage(name)]));
+    this.stop = follow(() => this.findTubes());
+    this.findTubes();
     this.walk.start(await this.lookUp());
     if (!this.ended) await this.walk.run();
+  }
+
+  // findTubes shows the tubes with the text in their names. The stream may know only some of them at first.
+  findTubes() {
+    const found = [...tubes.keys()].filter(name => name.toLowerCase().includes(this.text.toLowerCase())), key = found.join(" ");
+    if (key === this.tubesFound || !found.length) return;
+    this.tubesFound = key;
+    this.results.querySelector("[data-found=tubes]")?.remove();
+    this.names("Tubes", found.map(name => [name, tubePage(name)]));
+    this.changed();
   }
 
   async lookUp() {
