@@ -376,3 +376,44 @@ func TestColdBurst(t *testing.T) {
 		}
 	}
 }
+
+// TestColdClockSet: when the wall clock is set a month ahead, delayed jobs that are cold are due, with a bounded number of them in memory; when
+// it is set back, those that are still delayed wait again.
+func TestColdClockSet(t *testing.T) {
+	const n, day = 500, 24 * time.Hour
+	d, clock := coldDisk(), &setClock{fakeClock: newFakeClock()}
+	o := d.options(t)
+	o.clock = clock.now
+	s := waitingEngine{mustOpen(t, o)}
+	defer s.Close()
+	e := s.Engine
+	for i := range n {
+		do(t, s, storage.Op{Kind: storage.Put, Tube: "cold", Delay: uint32(20*day/time.Second) + uint32(i), TTR: 10, Body: fmt.Append(nil, "body ", i)})
+	}
+	endWindows(t, e)
+	e.mu.Lock()
+	e.cold.mostWarm, e.cold.fewReady = 100, 1000 // they do not make room
+	e.mu.Unlock()
+	ready := func() (ready, cold int) {
+		s.Tick()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		cold, _ = e.machine.Cold(tube.ColdQueue{Tube: "cold", State: tube.Delayed})
+		return e.machine.CountIn("cold", tube.Ready), cold
+	}
+	clock.ahead.Add(int64(30 * day / time.Second))
+	eventually(t, "the jobs are not due", func() bool { r, _ := ready(); return r == 100 })
+	if _, cold := ready(); cold != n-100 {
+		t.Errorf("%d jobs are cold", cold)
+	}
+	clock.ahead.Add(-int64(30 * day / time.Second))
+	for i := range 100 {
+		took := do(t, s, storage.Op{Kind: storage.Take, Tubes: []string{"cold"}, Holder: 1})[0].Answer
+		if string(took.Body) != "body "+strconv.Itoa(i) {
+			t.Fatalf("job %d is %q", i, took.Body)
+		}
+	}
+	if r, cold := ready(); r != 0 || cold != n-100 {
+		t.Errorf("set back, %d jobs are ready, %d cold", r, cold)
+	}
+}
