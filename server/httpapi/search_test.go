@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/storage"
+	"redstalk/tools/engines"
 )
 
 // putMany puts n jobs and returns n. job returns the JSON of each.
@@ -142,10 +145,14 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestFilter: each option of a search decides, alone and together.
+// TestFilter: each option of a search decides, alone and together, on each engine.
 func TestFilter(t *testing.T) {
 	t.Parallel()
-	a := start(t, Config{})
+	engines.Each(t, engines.All, tryFilters)
+}
+
+func tryFilters(t *testing.T, store storage.Store) {
+	a := startOn(t, store, Config{})
 	a.want(201, "POST", "/v1/tubes/mails/jobs", `{"body":{"customer":4711},"group":"customer-4711","key":"k1","meta":{"team":"a","region":"eu"}}`)
 	a.want(201, "POST", "/v1/tubes/mails/jobs", `{"body":"4711 is here","batch":"import"}`)
 	a.want(201, "POST", "/v1/tubes/bills/jobs", `{"body":"x","delay":"1h","group":"customer-4712"}`)
@@ -185,10 +192,14 @@ func (a *harness) actOnAll(body string) (done, missed, steps int) {
 	}
 }
 
-// TestActOnAll: an action changes all jobs that match, and no others, in steps.
+// TestActOnAll: an action changes all jobs that match, and no others, in steps, on each engine.
 func TestActOnAll(t *testing.T) {
 	t.Parallel()
-	a := start(t, Config{})
+	engines.Each(t, engines.All, tryActionsOnAll)
+}
+
+func tryActionsOnAll(t *testing.T, store storage.Store) {
+	a := startOn(t, store, Config{})
 	a.park("bills", 233, `,"dead":"late"`, "card_declined")
 	a.park("bills", 120, `,"dead":"late"`, "timeout")
 	a.park("mails", 40, "", "card_declined")
