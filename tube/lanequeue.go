@@ -58,13 +58,25 @@ func (q *laneQueue) shrink() {
 	}
 }
 
-// after returns the job that comes after j, which is in the queue; nil if there is none.
-func (q *laneQueue) after(s *slab, j *Job) *Job {
-	if q.many == nil {
-		return nil
-	}
-	if next, _ := q.many.next(s, positionOf(j), 1, len(q.many.tree)+1); len(next) > 0 {
-		return next[0]
+// behind returns the first job behind a position, nil if there is none.
+func (q *laneQueue) behind(s *slab, after position) *Job {
+	switch {
+	case after == start:
+		return q.head(s)
+	case q.many != nil:
+		if next, _ := q.many.next(s, after, 1, len(q.many.tree)+1); len(next) > 0 {
+			return next[0]
+		}
+	case q.one != 0 && after.before(positionOf(s.at(q.one))):
+		return s.at(q.one)
 	}
 	return nil
+}
+
+// effort is how many looks at a lane take as long as calling behind for each of n jobs: the jobs of the tree are not sorted.
+func (q *laneQueue) effort(n int) int {
+	if q.many == nil {
+		return 1
+	}
+	return 1 + lanesPerMove/nodesPerMove*len(q.many.tree)*min(n, q.many.len())
 }

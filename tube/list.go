@@ -2,6 +2,7 @@ package tube
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -76,10 +77,12 @@ func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []position, 
 	if l.state == Reserved {
 		return nil, t.reserved == 0
 	}
+	var jobs []*Job
 	if l.state == Ready && t.lanes != nil {
-		return nil, false
+		jobs, ok = m.nextInLanes(t, l.after, l.count+1, limit*lanesPerMove)
+	} else {
+		jobs, ok = t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	}
-	jobs, ok := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	for _, j := range jobs {
 		found = append(found, positionOf(j))
 	}
@@ -88,6 +91,9 @@ func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []position, 
 
 // nodesPerMove is how many jobs of a tree can be examined in the time of one move.
 const nodesPerMove = 8
+
+// lanesPerMove is how many lanes can be looked at in that time.
+const lanesPerMove = 32
 
 // add adds a position to the page, if it is behind the cursor and among the first.
 func (l *Listing) add(p position) {
@@ -180,23 +186,40 @@ func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 }
 
 // firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
-func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
+func (m *Machine) firstReadies(t *Tube, n int) []*Job {
+	jobs, _ := m.nextInLanes(t, start, n, math.MaxInt)
+	return jobs
+}
+
+// nextInLanes returns the first n ready jobs of t, which has groups, behind a position, by priority and id. If that takes longer than looking
+// at limit lanes, ok is false.
+func (m *Machine) nextInLanes(t *Tube, after position, n, limit int) (jobs []*Job, ok bool) {
 	var fronts heap[front]
-	add := func(q *laneQueue, j *Job) {
-		if j != nil {
+	add := func(q *laneQueue) bool {
+		if limit -= q.effort(n); limit < 0 {
+			return false
+		}
+		if j := q.behind(&m.slab, after); j != nil {
 			fronts.add(front{q, j})
 		}
+		return true
 	}
-	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
+	if !add(&t.lanes.plain.ready) {
+		return nil, false
+	}
 	for l := range t.lanes.byName.all() {
-		add(&l.ready, l.ready.head(&m.slab))
+		if !add(&l.ready) {
+			return nil, false
+		}
 	}
 	for len(jobs) < n && fronts.len() > 0 {
 		first := fronts.take()
 		jobs = append(jobs, first.job)
-		add(first.queue, first.queue.after(&m.slab, first.job))
+		if j := first.queue.behind(&m.slab, positionOf(first.job)); j != nil {
+			fronts.add(front{first.queue, j})
+		}
 	}
-	return jobs
+	return jobs, true
 }
 
 // front is a queue and one of its jobs.

@@ -9,7 +9,7 @@ import (
 // commands is the table of commands, in the order of the help.
 func commands() []*cli.Command {
 	return slices.Concat(
-		inCategory("Jobs", putCommand(), reserveCommand(), peekCommand(), listCommand(), findCommand(), endedCommand(), waitCommand()),
+		inCategory("Jobs", putCommand(), reserveCommand(), peekCommand(), listCommand(), searchCommand(), findCommand(), endedCommand(), waitCommand()),
 		inCategory("Jobs", jobCommands()...),
 		inCategory("Tubes", tubesCommand(), topCommand(), historyCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
 		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),

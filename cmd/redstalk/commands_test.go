@@ -164,11 +164,12 @@ var extensions = []step{
 	{args: "status --filter morgue --json", out: `{.*"dead_letters":1,.*"trouble":\[\]}\n`},
 	{args: "list -t w --state buried", out: `ID .* KEY +REASON\n10 .* deliveries\n`},
 	{args: "list -t morgue", out: `ID .* KEY +REASON\n +9 .* from w\n`},
-	{args: "replay", code: exitUsage, err: "--tube or --all"},
+	{args: "replay", code: exitUsage, err: "--reason, or --all"},
 	{args: "replay 9 --all", code: exitUsage},
 	{args: "replay --all --rate fast", code: exitUsage, err: "fast"},
-	{args: "replay --all", code: exitUsage, err: `Replay 2 jobs of all tubes\? Use --yes`},
-	{args: "replay --all --dry-run", out: "9\n10\n", err: "2 jobs would be replayed"},
+	{args: "replay --all", code: exitUsage, err: `Replay 2 jobs of all tubes \(dead letter 1, deliveries 1\)\? Use --yes`},
+	{args: "replay --all --dry-run", out: "JOBS  REASON\n   1  dead letter\n   1  deliveries\n", err: "2 jobs would be replayed"},
+	{args: "replay 9 10 --dry-run", out: "9\n10\n", err: "2 jobs would be replayed"},
 	{args: "replay --tube w --json", out: `{"missing":\[\],"replayed":1}` + "\n"},
 	{args: "replay 9 10 --rate 20/s", code: exitNothing, out: "1 job replayed\n", err: ": 10"},
 	{args: "replay --all --yes", out: "0 jobs replayed\n"},
@@ -289,6 +290,7 @@ var lacking = []step{
 	{args: "find k", code: exitExtension},
 	{args: "list", code: exitExtension, err: "list-jobs"},
 	{args: "parked", code: exitExtension, err: "list-jobs"},
+	{args: "search x", code: exitExtension, err: "list-jobs"},
 	{args: "ended", code: exitExtension, err: "results"},
 	{args: "wait 1", code: exitExtension, err: "results"},
 	{args: "finish 1 x --lease l", code: exitExtension, err: "results"},
@@ -320,7 +322,7 @@ func TestCommands(t *testing.T) {
 		start func(*testing.T) string
 		steps []step
 	}{
-		{"beanstalkd", beanstalkd, anywhere}, {"redstalkd", ours, anywhere}, {"extensions", ours, extensions}, {"lacking", beanstalkd, lacking},
+		{"beanstalkd", beanstalkd, anywhere}, {"redstalkd", ours, anywhere}, {"extensions", ours, extensions}, {"searching", ours, searching}, {"lacking", beanstalkd, lacking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

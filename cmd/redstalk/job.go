@@ -39,6 +39,7 @@ type job struct {
 	After       string   `json:"after,omitempty"`     // the batch that must be done before
 	AfterAll    string   `json:"after_all,omitempty"` // the batch that must have ended before
 	Held        string   `json:"held,omitempty"`      // why a ready job cannot be reserved now, or a delayed one waits for a batch
+	Schedule    string   `json:"schedule,omitempty"`  // that has put it; import ignores it
 	OnDuplicate string   `json:"on_duplicate,omitempty"`
 	KeyTTL      string   `json:"key_ttl,omitempty"`
 	Retry       []string `json:"retry,omitempty"`
@@ -138,7 +139,7 @@ func (j *job) readPage(p client.Page) {
 	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
 	j.FromTube, j.FromID = text("from-tube"), uint64(number("from-id"))
-	j.Group, j.Held = text("group"), text("held")
+	j.Group, j.Held, j.Schedule = text("group"), text("held"), text("schedule")
 	j.Batch, j.After, j.AfterAll = text("batch"), text("after"), text("after-all")
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")

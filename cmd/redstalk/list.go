@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,14 +13,14 @@ import (
 
 func listCommand() *cli.Command {
 	return &cli.Command{
-		Name: "list", Action: withConn(noArguments, list),
-		Usage:       "list the jobs of a tube in their order of delivery (extension list-jobs)",
+		Name: "list", ArgsUsage: "[TUBE]", Action: withConn(arguments{0, 1}, list),
+		Usage:       "list the jobs of a tube in their order of delivery, or only some of them (extension list-jobs)",
 		Description: "REASON is how far its worker is, the size of its checkpoint, what holds a job that waits, where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
-		Flags: []cli.Flag{
-			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
+		Flags: append([]cli.Flag{
+			tubeFlag(), stateFlag("", strings.Join(states, ", ")+" (default: ready; with a filter, all of them)"),
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
 			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
-		},
+		}, filterFlags()...),
 	}
 }
 
@@ -36,6 +37,7 @@ type listedJob struct {
 	Batch    string `yaml:"batch"`
 	After    string `yaml:"after"`
 	AfterAll string `yaml:"after-all"`
+	Schedule string `yaml:"schedule"`
 	Held     string `yaml:"held"`
 	Parked   string `yaml:"parked"`
 	FailedMS int64  `yaml:"failed-ms"`
@@ -58,7 +60,7 @@ func (l *listedJob) job(tube, state string, now time.Time) *job {
 		Failed: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}
-	j.Batch, j.After, j.AfterAll = l.Batch, l.After, l.AfterAll
+	j.Batch, j.After, j.AfterAll, j.Schedule = l.Batch, l.After, l.AfterAll, l.Schedule
 	j.Progress, j.CheckpointBytes = l.Progress, l.CheckpointBytes
 	j.setLeft(l.DueMS, now)
 	return j
@@ -105,38 +107,98 @@ func (t *task) allJobs(tube, state string, most uint64, take func([]*job) error)
 }
 
 func list(t *task) error {
-	state, most := t.String("state"), uint64(t.Uint("count"))
-	if err := checkState(state, states...); err != nil {
+	name := cmp.Or(t.Args().First(), t.tube())
+	if t.NArg() > 0 && t.IsSet("tube") {
+		return usage("list takes one tube")
+	}
+	if err := checkTubes([]string{name}); err != nil {
 		return err
+	}
+	f, err := t.jobFilter("")
+	if err != nil {
+		return err
+	}
+	in := states[:1]
+	switch state := t.String("state"); {
+	case state != "":
+		in = []string{state}
+		if err := checkState(state, states...); err != nil {
+			return err
+		}
+	case f != nil:
+		in = states
 	}
 	if err := t.require("list-jobs", "list"); err != nil {
 		return err
 	}
+	return t.listIn(name, in, f)
+}
+
+// listIn lists the jobs of a tube in some states.
+func (t *task) listIn(name string, in []string, f *jobFilter) error {
+	most := uint64(t.Uint("count"))
 	if t.Bool("all") {
 		most = 1 << 62
 	}
 	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "REASON"}}
+	if len(in) > 1 {
+		b.head = slices.Insert(b.head, 1, "STATE")
+	}
 	found := false
-	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
+	err := t.eachMatch([]string{name}, in, f, nil, most, func(jobs []foundJob) error {
 		for _, j := range jobs {
 			found = true
 			if t.Bool("json") {
-				if err := t.printJSON(j); err != nil {
+				if err := t.printJSON(&j); err != nil {
 					return err
 				}
 				continue
 			}
-			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, stateReasonText(j))
+			row := []string{fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j.job), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, stateReasonText(j.job)}
+			if len(in) > 1 {
+				row = slices.Insert(row, 1, j.State)
+			}
+			b.add(row...)
 		}
 		return nil
 	})
 	if err == nil && !found {
-		err = t.checkTube(t.tube())
+		err = t.checkTube(name)
 	}
 	if err != nil || t.Bool("json") {
 		return err
 	}
 	return b.print(t.out)
+}
+
+// eachMatch passes the jobs of some tubes in some states that match to take, a page at a time, up to most of them. bar counts the jobs
+// that were examined.
+func (t *task) eachMatch(names, in []string, f *jobFilter, bar *progress, most uint64, take func([]foundJob) error) error {
+	page := uint64(1 << 62)
+	if f == nil {
+		page = most
+	}
+	for _, name := range names {
+		for _, state := range in {
+			err := t.allJobs(name, state, page, func(jobs []*job) error {
+				found, err := t.matching(f, jobs)
+				if err != nil {
+					return err
+				}
+				bar.add(uint64(len(jobs)))
+				found = found[:min(uint64(len(found)), most)]
+				most -= uint64(len(found))
+				return cmp.Or(take(found), t.endAt(most))
+			})
+			if err == errEnough {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // stateReasonText is how far a job is, why it waits, and why it has failed.

@@ -121,7 +121,8 @@ func (t *task) printDone(value any, format string, args ...any) error {
 type table struct {
 	head []string
 	rows [][]string
-	left int // the number of left-aligned columns; the others are numbers
+	left int // the number of left-aligned columns; the others are numbers, but
+	text int // if it is not 0, the columns from this one on are left-aligned, too
 }
 
 func (b *table) add(cells ...string) { b.rows = append(b.rows, cells) }
@@ -145,7 +146,7 @@ func (b *table) line(row []string, widths []int) string {
 		if i > 0 {
 			line.WriteString("  ")
 		}
-		if i < b.left {
+		if i < b.left || b.text > 0 && i >= b.text {
 			line.WriteString(cell + space)
 		} else {
 			line.WriteString(space + cell)

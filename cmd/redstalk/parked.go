@@ -17,44 +17,70 @@ func parkedCommand() *cli.Command {
 		Name: "parked", ArgsUsage: "[TUBE...]", Action: withConn(anyNumber, parked),
 		Usage:       "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
 		Description: "SINCE is when the job failed last, or became a dead letter; \"after\" is the time of the put, if that is not recorded.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE`, like an argument; can be repeated"},
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
 			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
-		},
+			&cli.BoolFlag{Name: "reasons", Usage: "only count them by reason"},
+		}, filterFlags()...),
 	}
-}
-
-// parkedJob is a job that has failed for good, with the beginning of its body.
-type parkedJob struct {
-	*job
-	Excerpt string `json:"excerpt,omitempty"`
 }
 
 func parked(t *task) error {
 	most := uint64(t.Uint("count"))
-	if t.Bool("all") {
+	if t.Bool("all") || t.Bool("reasons") {
 		most = 1 << 62
 	}
 	names := append(t.StringSlice("tube"), t.Args().Slice()...)
-	for _, name := range names {
-		if err := checkWord("the tube", name); err != nil {
-			return err
-		}
+	if err := checkTubes(names); err != nil {
+		return err
+	}
+	f, err := t.jobFilter("")
+	if err != nil {
+		return err
 	}
 	if err := t.require("list-jobs", "parked"); err != nil {
 		return err
 	}
-	var missing error
+	missing, err := t.firstMissing(names)
+	if err != nil {
+		return err
+	}
+	if t.Bool("reasons") {
+		err = t.countParked(names, f)
+	} else {
+		err = t.listParked(names, f, most)
+	}
+	return cmp.Or(err, missing)
+}
+
+// firstMissing returns the error for a tube that does not exist, if there is one.
+func (t *task) firstMissing(names []string) (missing, err error) {
 	for _, name := range names {
 		if err := t.checkTube(name); codeOf(err) == exitNothing && err != nil {
 			missing = err
 		} else if err != nil {
-			return err
+			return nil, err
 		}
 	}
+	return missing, nil
+}
+
+func (t *task) countParked(names []string, f *jobFilter) error {
+	counts := make(reasonCounts)
+	err := t.allParked(names, f, 1<<62, func(jobs []foundJob) error {
+		counts.add(jobs)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.result(counts, counts.table().print)
+}
+
+func (t *task) listParked(names []string, f *jobFilter, most uint64) error {
 	b := &table{head: []string{"ID", "TUBE", "REASON", "SINCE", "BODY"}, left: 5}
-	err := t.allParked(names, most, func(jobs []*job) error {
+	err := t.allParked(names, f, most, func(jobs []foundJob) error {
 		some, err := t.withExcerpts(jobs)
 		for _, j := range some {
 			if t.Bool("json") && err == nil {
@@ -67,7 +93,7 @@ func parked(t *task) error {
 	if err == nil && !t.Bool("json") {
 		err = b.print(t.out)
 	}
-	return cmp.Or(err, missing)
+	return err
 }
 
 // isDeadLetter reports whether a job came to its tube as a dead letter.
@@ -121,24 +147,32 @@ func oneLine(text string) string {
 // excerptBytes is the length of the beginning of a body.
 const excerptBytes = 160
 
-// withExcerpts adds the beginnings of the bodies. Jobs that are gone by now are left out.
-func (t *task) withExcerpts(jobs []*job) (some []parkedJob, err error) {
-	err = t.pipeline("reading jobs", len(jobs), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", jobs[i].ID) }, func(i int, r *client.Reply) error {
+// withExcerpts adds the beginnings of the bodies, as far as there is no excerpt. Jobs that are gone by now are left out.
+func (t *task) withExcerpts(jobs []foundJob) ([]foundJob, error) {
+	missing := []int{}
+	for i := range jobs {
+		if jobs[i].Excerpt == "" {
+			missing = append(missing, i)
+		}
+	}
+	err := t.pipeline("reading jobs", len(missing), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", jobs[missing[i]].ID) }, func(i int, r *client.Reply) error {
+		j := &jobs[missing[i]]
 		switch r.Word {
 		case client.Found:
-			some = append(some, parkedJob{jobs[i], printable(r.Body[:min(len(r.Body), excerptBytes)])})
+			j.Excerpt = excerptAt(r.Body, 0)
 		case client.NotFound:
+			j.job = nil
 		default:
-			return replyError(fmt.Sprintf("job %d", jobs[i].ID), r)
+			return replyError(fmt.Sprintf("job %d", j.ID), r)
 		}
 		return nil
 	})
-	return some, err
+	return slices.DeleteFunc(jobs, func(j foundJob) bool { return j.job == nil }), err
 }
 
-// allParked passes the jobs of some tubes, or of all if there is no name, that have failed for good to
+// allParked passes the jobs of some tubes, or of all if there is no name, that have failed for good and match to
 // take, a part at a time, up to most of them.
-func (t *task) allParked(names []string, most uint64, take func([]*job) error) error {
+func (t *task) allParked(names []string, f *jobFilter, most uint64, take func([]foundJob) error) error {
 	var err error
 	if len(names) == 0 {
 		if names, err = t.names("listing tubes", "list-tubes"); err != nil {
@@ -161,14 +195,14 @@ func (t *task) allParked(names []string, most uint64, take func([]*job) error) e
 				}
 			}
 			err := t.allJobs(name, state, 1<<62, func(jobs []*job) error {
-				failed := jobs[:0]
-				for _, j := range jobs {
-					if (j.Parked != "" || j.isDeadLetter()) && uint64(len(failed)) < most {
-						failed = append(failed, j)
-					}
+				failed := slices.DeleteFunc(jobs, func(j *job) bool { return j.Parked == "" && !j.isDeadLetter() })
+				found, err := t.matching(f, failed)
+				if err != nil {
+					return err
 				}
-				most -= uint64(len(failed))
-				return cmp.Or(take(failed), t.endAt(most))
+				found = found[:min(uint64(len(found)), most)]
+				most -= uint64(len(found))
+				return cmp.Or(take(found), t.endAt(most))
 			})
 			if err == errEnough {
 				return nil

@@ -133,7 +133,7 @@ func parseTime(text string) (time.Time, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
 		return time.UnixMilli(ms), nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if when, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return when, nil
 		}

@@ -18,7 +18,7 @@
 //     write JSON themselves, with request.go.
 //   - ended.go: results of jobs and records of those that have ended.
 //   - checkpoints.go: progress and checkpoints of jobs.
-//   - jobs.go, parked.go, search.go, tubes.go, history.go, policy.go, groups.go, schedules.go, jobbatches.go, server.go,
+//   - jobs.go, search.go, actonall.go and walk.go (jobs of many tubes, in steps), tubes.go, history.go, policy.go, groups.go, schedules.go, jobbatches.go, server.go,
 //     clients.go, store.go, backup.go: all other operations, as functions of a typed input, which huma parses
 //     and validates. Both kinds are documented by types.
 //   - events.go: the event streams.

@@ -162,7 +162,7 @@ type actionInfo struct {
 
 // act applies an action to many jobs, one after the other.
 func (svc *service) act(ctx context.Context, in *actionInput) (*actionOutput, error) {
-	do, err := svc.actionOf(ctx, in)
+	do, err := svc.actionOf(ctx, in.Body.Action, &in.Body.ActionValues)
 	if err != nil {
 		return nil, err
 	}
@@ -203,33 +203,33 @@ func endsAction(err error) bool {
 }
 
 // actionOf returns a function that applies an action to one job.
-func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context.Context, uint64) error, error) {
-	switch in.Body.Action {
+func (svc *service) actionOf(ctx context.Context, action string, values *ActionValues) (func(context.Context, uint64) error, error) {
+	switch action {
 	case "delete":
 		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
 	case "kick":
-		return func(ctx context.Context, id uint64) error { return svc.queue.KickJob(ctx, id, in.Body.KeepCheckpoint) }, nil
+		return func(ctx context.Context, id uint64) error { return svc.queue.KickJob(ctx, id, values.KeepCheckpoint) }, nil
 	case "replay":
 		return func(ctx context.Context, id uint64) error {
 			if svc.checkReplay(ctx, id) != nil {
 				return queue.ErrNotFound
 			}
-			return svc.queue.Replay(ctx, id, in.Body.KeepCheckpoint)
+			return svc.queue.Replay(ctx, id, values.KeepCheckpoint)
 		}, nil
 	case "bury":
 		return svc.buryJob, nil
 	case "move":
-		if !protocol.ValidName([]byte(in.Body.To)) {
-			return nil, invalidTube("to", in.Body.To)
+		if !protocol.ValidName([]byte(values.To)) {
+			return nil, invalidTube("to", values.To)
 		}
 		for _, need := range []Right{access.Admin, access.Put} {
-			if err := checkOtherTube(ctx, need, in.Body.To); err != nil {
+			if err := checkOtherTube(ctx, need, values.To); err != nil {
 				return nil, err
 			}
 		}
-		return func(ctx context.Context, id uint64) error { return svc.moveJob(ctx, id, in.Body.To) }, nil
+		return func(ctx context.Context, id uint64) error { return svc.moveJob(ctx, id, values.To) }, nil
 	case "reschedule":
-		wait, err := parseDuration(in.Body.In)
+		wait, err := parseDuration(values.In)
 		if err != nil {
 			return nil, invalid("in: %v", err)
 		}
@@ -237,11 +237,11 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 			return svc.do(ctx, storage.Op{Kind: storage.Reschedule, ID: id, In: time.Duration(wait)})
 		}, nil
 	}
-	if in.Body.Priority == nil {
+	if values.Priority == nil {
 		return nil, invalid("priority: it is missing")
 	}
 	return func(ctx context.Context, id uint64) error {
-		return svc.do(ctx, storage.Op{Kind: storage.SetPriority, ID: id, Pri: *in.Body.Priority})
+		return svc.do(ctx, storage.Op{Kind: storage.SetPriority, ID: id, Pri: *values.Priority})
 	}, nil
 }
 

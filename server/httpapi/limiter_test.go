@@ -100,7 +100,7 @@ func TestSearchInSteps(t *testing.T) {
 	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: bytesPerCall})
 	const size = bytesPerCall / 4
 	n := a.putMany("t", 30, func(i int) string { return fmt.Sprintf(`{"body":"%dx%s"}`, i, strings.Repeat("y", size)) })
-	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Examined != n {
+	if page := decode[foundPage](t, a.want(200, "GET", "/v1/search?tube=t&text=xY", "")); len(page.Jobs) != n || page.Examined != n {
 		t.Errorf("%d jobs of %d", len(page.Jobs), page.Examined)
 	}
 	if page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/t/jobs?state=ready&excerpt=true", "")); len(page.Jobs) != n || !strings.HasPrefix(page.Jobs[n-1].Excerpt, "29xy") {
@@ -148,12 +148,12 @@ func TestSearchesOfOneClient(t *testing.T) {
 	for range maxSearches / 2 {
 		a.api.service.searches.Acquire("127.0.0.1")
 	}
-	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
+	for _, path := range []string{"/v1/search?tube=t&text=x", "/v1/search", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
 			t.Errorf("%s has no Retry-After", path)
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
 	a.api.service.searches.Release("127.0.0.1")
-	a.want(200, "GET", "/v1/parked", "")
+	a.want(200, "GET", "/v1/search", "")
 }

@@ -79,13 +79,13 @@ func (svc *service) consoleOperations() []*row {
 	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayRead, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
 		"Server-sent events named tubes, at most one per second; with very many tubes they are less frequent."), svc.watch)
 	watch.extraStatuses = []int{429}
-	search := typed(svc, Operation{"GET", "/v1/tubes/{tube}/search", rightOf(protocol.ListJobs), InPath}, doc("search", "Search jobs by their bodies and keys", 200,
-		"A request examines a part of the jobs; the answer has the cursor for the next part."), svc.search)
-	parked := typed(svc, Operation{"GET", "/v1/parked", rightOf(protocol.ListTubes), Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
-		"A request examines a part of the buried jobs; the answer has the cursor for the next part."), svc.parked)
-	search.extraStatuses, parked.extraStatuses = []int{429}, []int{429}
+	search := typed(svc, Operation{"GET", "/v1/search", rightOf(protocol.ListJobs), InQuery}, doc("search", "Search the jobs of all tubes", 200,
+		"A request examines a part of the jobs; the answer has the cursor for the next part, which needs the same parameters. Tube by tube in the order of their names."), svc.search)
+	actOnAll := typed(svc, Operation{"POST", "/v1/search/actions", rightOf(protocol.KickJob), Listed}, doc("actOnAll", "Apply one action to all jobs that a search finds", 200,
+		"A request examines a part of the jobs; the answer has the cursor for the next part, which needs the same body. Only in tubes on which the user has the rights read and admin. Reserved jobs are skipped."), svc.actOnAll)
+	search.extraStatuses, actOnAll.extraStatuses = []int{429}, []int{429}
 	return []*row{
-		watch, search, parked,
+		watch, search, actOnAll,
 		typed(svc, Operation{"GET", "/v1/jobs", rightOf(protocol.ListTubes), Listed}, doc("jobsByKey", "Find the jobs of all tubes that have a key", 200, ""), svc.jobsByKey),
 		typed(svc, Operation{"GET", "/v1/charts", rightOf(protocol.ListTubes), Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
 			"For at most 1,000 tubes. The charts are in the memory of the instance that receives the request."), svc.charts),

@@ -35,8 +35,8 @@ var accessNames = map[string]string{
 	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
-	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/history": "history", "GET /v1/tubes/{tube}/history": "history-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
-	"GET /v1/jobs": "list-tubes", "GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
+	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/history": "history", "GET /v1/tubes/{tube}/history": "history-tube", "GET /v1/search": "list-jobs",
+	"GET /v1/jobs": "list-tubes", "POST /v1/search/actions": "list-policies", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
 	"GET /v1/tubes/{tube}/groups": "list-groups", "GET /v1/tubes/{tube}/groups/{group}": "stats-group", "PUT /v1/tubes/{tube}/groups/{group}": "set-group",
 	"DELETE /v1/tubes/{tube}/groups/{group}": "set-group", "POST /v1/tubes/{tube}/groups/{group}/pause": "pause-group", "POST /v1/tubes/{tube}/groups/{group}/flush": "flush-group",
 	"GET /v1/schedules": "list-schedules", "GET /v1/schedules/{schedule}": "get-schedule", "PUT /v1/schedules/{schedule}": "set-schedule",
@@ -81,8 +81,8 @@ var requests = map[string]struct {
 	"GET /v1/tubes/{tube}/chart":                 {"/v1/tubes/t/chart", "", 200},
 	"GET /v1/history":                            {"/v1/history", "", 200},
 	"GET /v1/tubes/{tube}/history":               {"/v1/tubes/t/history?period=days&count=90", "", 200},
-	"GET /v1/tubes/{tube}/search":                {"/v1/tubes/t/search?state=ready&text=x", "", 200},
-	"GET /v1/parked":                             {"/v1/parked", "", 200},
+	"GET /v1/search":                             {"/v1/search?tube=t&text=x", "", 200},
+	"POST /v1/search/actions":                    {"/v1/search/actions", `{"action":"kick"}`, 200},
 	"GET /v1/jobs":                               {"/v1/jobs?key=k", "", 200},
 	"POST /v1/jobs/actions":                      {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
 	"GET /v1/caller":                             {"/v1/caller", "", 200},
@@ -501,5 +501,47 @@ func TestEventsOfFew(t *testing.T) {
 	}
 	if _, tubes := event(t, all); len(tubes) != maxSampled || tubes[0].Name != "a0" {
 		t.Errorf("the user with all tubes gets %d", len(tubes))
+	}
+}
+
+// TestRightsOfSearch: a user who may not read a tube sees nothing of it in a search, not even in its counts, and changes nothing there; and
+// without the right admin it changes nothing.
+func TestRightsOfSearch(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "few a* put,work,read", "lead a* put,work,read,admin", "blind * admin", "sender s* put", "root * put,work,read,admin")
+	as := func(user string) string { return "Authorization: Bearer " + user + ":" + user }
+	for _, name := range []string{"a1", "secret"} {
+		g.want(201, "POST", "/v1/tubes/"+name+"/jobs", `{"body":"about 4711","group":"hidden-`+name+`","max":1,"meta":{"m":"4711"}}`, as("root"))
+		job := decode[[]leasedJob](t, g.want(200, "POST", "/v1/reserve?tube="+name, "", as("root")))[0]
+		g.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s&reason=hidden-%s", job.ID, job.Lease, name), "", as("root"))
+	}
+	for _, query := range []string{"", "text=4711", "text=2", "failed=true", "limit=0", "group=hidden-secret", "cursor=buried+1.1+secret", "body=about&excerpt=true"} {
+		got := g.want(200, "GET", "/v1/search?"+query, "", as("few"))
+		if page := decode[foundPage](t, got); strings.Contains(got.body, "secret") || page.Found > 1 || page.Examined > 1 || page.Total != nil && *page.Total > 1 {
+			t.Errorf("%s: %s", query, got.body)
+		}
+		if page := decode[foundPage](t, g.want(200, "GET", "/v1/search?"+query, "", as("root"))); query != "cursor=buried+1.1+secret" && page.Examined != 2 {
+			t.Errorf("%s, with all rights: %+v", query, page)
+		}
+	}
+	g.want(403, "GET", "/v1/search?tube=secret", "", as("few"))
+	g.want(403, "GET", "/v1/search?tube=a1&tube=secret", "", as("lead"))
+	g.want(403, "GET", "/v1/search", "", as("sender"))
+	for _, c := range []struct {
+		user, body string
+		status     int
+	}{
+		{"few", `{"action":"delete"}`, 403}, {"lead", `{"action":"delete","tube":["secret"]}`, 403}, {"blind", `{"action":"delete","tube":["a1"]}`, 403},
+		{"lead", `{"action":"move","to":"secret"}`, 403}, {"blind", `{"action":"delete","text":"4711"}`, 200}, {"lead", `{"action":"delete","text":"2"}`, 200}, {"lead", `{"action":"replay","group":"hidden-secret"}`, 200},
+	} {
+		if got := g.want(c.status, "POST", "/v1/search/actions", c.body, as(c.user)); got.status == 200 && !strings.Contains(got.body, `"done":0,"missed":0,"examined":`) {
+			t.Errorf("%s: %s", c.body, got.body)
+		}
+	}
+	if got := g.want(200, "POST", "/v1/search/actions", `{"action":"kick"}`, as("lead")); !strings.Contains(got.body, `"done":1`) {
+		t.Error(got.body)
+	}
+	if page := decode[foundPage](t, g.want(200, "GET", "/v1/search?failed=true", "", as("root"))); page.Found != 1 || page.Jobs[0].Tube != "secret" {
+		t.Errorf("%+v", page)
 	}
 }

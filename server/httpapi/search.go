@@ -1,14 +1,16 @@
 package httpapi
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"redstalk/server/access"
 	"redstalk/storage"
-	"redstalk/tube"
+	"redstalk/tube/filter"
 )
 
 // This file lists and searches jobs. One search examines a limited number of jobs. Its answer
@@ -54,34 +56,101 @@ func (svc *service) addExcerpts(ctx context.Context, jobs []JobInfo) error {
 		return err
 	}
 	defer endSearch()
-	return svc.readExcerpts(ctx, jobs)
+	return svc.readExcerpts(ctx, len(jobs), func(i int) *JobInfo { return &jobs[i] })
 }
 
-// readExcerpts is addExcerpts in a search.
-func (svc *service) readExcerpts(ctx context.Context, jobs []JobInfo) error {
-	n := 0
-	for left := excerptLimit; n < len(jobs) && jobs[n].Size <= left; n++ {
-		left -= jobs[n].Size
+// readExcerpts is addExcerpts in a search, for n jobs, as far as they have no excerpt.
+func (svc *service) readExcerpts(ctx context.Context, n int, at func(i int) *JobInfo) error {
+	var missing []*JobInfo
+	left := excerptLimit
+	for i := range n {
+		if job := at(i); job.Excerpt == "" {
+			if left -= job.Size; left < 0 {
+				break
+			}
+			missing = append(missing, job)
+		}
 	}
-	size := func(i int) int { return jobs[i].Size }
-	id := func(i int) uint64 { return jobs[i].ID }
-	return svc.peekInSteps(ctx, n, size, id, func(i int, a *storage.Answer) { jobs[i].Excerpt = excerpt(a.Body, 0) })
+	size := func(i int) int { return missing[i].Size }
+	id := func(i int) uint64 { return missing[i].ID }
+	return svc.peekInSteps(ctx, len(missing), size, id, func(i int, a *storage.Answer) { missing[i].Excerpt = excerpt(a.Body, 0) })
+}
+
+// FilterOptions say which jobs are wanted: those for which all options hold.
+type FilterOptions struct {
+	Tube   []string `query:"tube,explode" json:"tube,omitempty" maxItems:"1000" doc:"the tubes to search; the default is all that the user may read"`
+	State  []string `query:"state,explode" json:"state,omitempty" enum:"ready,reserved,delayed,buried" doc:"the default is all states"`
+	Failed bool     `query:"failed" json:"failed,omitempty" doc:"only jobs that have failed for good: parked jobs, and dead letters: those that are buried, and all in tubes that a policy names as dead-letter tube, or whose next job is one"`
+
+	Text        string   `query:"text" json:"text,omitempty" maxLength:"200" doc:"the job has this id, or its key, group, batch, schedule, meta, reason or body contains this, in upper or lower case. What is said of body holds here, too"`
+	Group       string   `query:"group" json:"group,omitempty" maxLength:"128" doc:"the whole name, as the three that follow"`
+	Key         string   `query:"key" json:"key,omitempty" maxLength:"128"`
+	Batch       string   `query:"batch" json:"batch,omitempty" maxLength:"300" doc:"jobs of the batch, and those after it"`
+	Schedule    string   `query:"schedule" json:"schedule,omitempty" maxLength:"200"`
+	Reason      string   `query:"reason" json:"reason,omitempty" maxLength:"512" doc:"a text in the reason of the last failure, in upper or lower case. Without one, that is why the server parked the job, or dead letter"`
+	WholeReason string   `query:"whole_reason" json:"whole_reason,omitempty" maxLength:"512" doc:"the whole reason, as in counts"`
+	Since       uint64   `query:"since" json:"since,omitempty" maximum:"9007199254740991" doc:"failed at this time or later, or put if it has not failed, in milliseconds since the Unix epoch"`
+	Until       uint64   `query:"until" json:"until,omitempty" maximum:"9007199254740991" doc:"the same at this time or before"`
+	Attempts    uint32   `query:"attempts" json:"attempts,omitempty" doc:"the least number of deliveries; of those before it became a dead letter, at most five are known"`
+	Meta        []string `query:"meta,explode" json:"meta,omitempty" maxItems:"16" doc:"NAME=VALUE: what the job was put with"`
+	BodyHas     string   `query:"body" json:"body,omitempty" maxLength:"200" doc:"a text in the body, in upper or lower case, also in JSON strings with escapes. A JSON object or array is compared by value with each value in a JSON body, which can contain more"`
+}
+
+// matcher returns what examines jobs.
+func (o *FilterOptions) matcher(ctx context.Context) (*filter.Matcher, error) {
+	f := filter.Filter{Text: o.Text, Group: o.Group, Key: o.Key, Batch: o.Batch, Schedule: o.Schedule, Reason: o.Reason, WholeReason: o.WholeReason, Attempts: o.Attempts, Body: o.BodyHas}
+	if u := access.UserIn(ctx); u != nil && f.Batch != "" {
+		f.Batch = u.WholeBatch(f.Batch)
+	}
+	if o.Since > 0 {
+		f.Since = time.UnixMilli(int64(o.Since))
+	}
+	if o.Until > 0 {
+		f.Until = time.UnixMilli(int64(o.Until))
+	}
+	for _, pair := range o.Meta {
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			return nil, invalid("meta: %q is not NAME=VALUE", pair)
+		}
+		if f.Meta == nil {
+			f.Meta = make(map[string]string)
+		}
+		f.Meta[name] = value
+	}
+	return filter.New(f), nil
 }
 
 type searchInput struct {
-	TubePath
-	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
-	Text   string `query:"text" required:"true" minLength:"1" maxLength:"200" doc:"text in the body or the key, in upper or lower case"`
-	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous answer"`
+	FilterOptions
+	Limit   uint64 `query:"limit" maximum:"1000" default:"200" doc:"how many jobs to list at most; a page can have up to 999 more. 0: only count them"`
+	Excerpt bool   `query:"excerpt" doc:"include a part of each body, up to a limit for all bodies together"`
+	Cursor  string `query:"cursor" maxLength:"300" doc:"next of the previous answer"`
 }
 
 type searchOutput struct{ Body foundPage }
 
-// foundPage is a page of found jobs.
+// foundPage is a step of a search.
 type foundPage struct {
-	Jobs     []JobInfo `json:"jobs" nullable:"false"`
-	Examined int       `json:"examined" doc:"the number of jobs that were examined"`
-	Next     string    `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
+	Jobs     []FoundJob    `json:"jobs" nullable:"false"`
+	Found    int           `json:"found" doc:"the number of jobs that were found"`
+	Counts   []ReasonCount `json:"counts" nullable:"false" doc:"how many of them have each reason, tube by tube"`
+	Examined int           `json:"examined" doc:"the number of jobs that were examined"`
+	Total    *uint64       `json:"total,omitempty" doc:"of the first request: how many jobs there are to be examined, about"`
+	Next     string        `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
+}
+
+// FoundJob is a job that was found. It is exported so that the OpenAPI document has its fields.
+type FoundJob struct {
+	JobInfo
+	In string `json:"in,omitempty" enum:"id,key,group,batch,schedule,meta,reason,body" doc:"where the text is: the first of these places"`
+}
+
+// ReasonCount is how many jobs have a reason. It is exported for the same reason.
+type ReasonCount struct {
+	Tube   string `json:"tube"`
+	Reason string `json:"reason" doc:"that of the last failure; if none is known, why the server parked the job, or dead letter; empty if it has not failed"`
+	Count  int    `json:"count"`
 }
 
 func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
@@ -90,47 +159,56 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 		return nil, err
 	}
 	defer endSearch()
-	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
-	for cursor := in.Cursor; ; {
-		step := time.Now()
-		jobs, next, err := svc.queue.ListJobs(ctx, in.Tube, stateNames[in.State], jobsPerCall, cursor)
-		if err == nil {
-			err = yield(ctx, step)
-		}
-		if err == nil {
-			err = svc.searchBodies(ctx, &page, jobs, text)
-		}
+	w, err := svc.newWalk(ctx, &in.FilterOptions, access.Read)
+	if err != nil {
+		return nil, err
+	}
+	page := foundPage{Jobs: []FoundJob{}}
+	if in.Cursor == "" {
+		total, err := w.total(ctx)
 		if err != nil {
 			return nil, err
 		}
-		page.Next, cursor = next, next
-		if next == "" || page.Examined >= maxExamined || len(page.Jobs) >= maxFound || time.Now().After(end) {
-			return &searchOutput{page}, nil
-		}
+		page.Total = &total
 	}
+	counts := make(map[ReasonCount]int) // with 0 as Count
+	w.full = func() bool { return in.Limit > 0 && page.Found >= int(in.Limit) }
+	w.take = func(_ context.Context, found []match) error {
+		for i := range found {
+			page.Found++
+			counts[ReasonCount{Tube: found[i].job.Tube, Reason: reasonOf(found[i].job)}]++
+			if in.Limit > 0 {
+				page.Jobs = append(page.Jobs, found[i].info())
+			}
+		}
+		return nil
+	}
+	if page.Next, err = w.run(ctx, in.Cursor); err != nil {
+		return nil, err
+	}
+	page.Examined, page.Counts = w.examined, countsOf(counts)
+	if in.Excerpt {
+		err = svc.readExcerpts(ctx, len(page.Jobs), func(i int) *JobInfo { return &page.Jobs[i].JobInfo })
+	}
+	return &searchOutput{page}, err
 }
 
-// searchBodies adds the jobs whose body or key contains text.
-func (svc *service) searchBodies(ctx context.Context, page *foundPage, jobs []tube.JobStats, text []byte) error {
-	page.Examined += len(jobs)
-	size := func(i int) int { return jobs[i].Size }
-	id := func(i int) uint64 { return jobs[i].ID }
-	return svc.peekInSteps(ctx, len(jobs), size, id, func(i int, a *storage.Answer) {
-		if a.NotFound {
-			return // deleted since it was listed
-		}
-		at := bytes.Index(bytes.ToLower(a.Body), text)
-		if info := infoOf(&jobs[i]); at >= 0 || strings.Contains(strings.ToLower(info.Key), string(text)) {
-			info.Excerpt = excerpt(a.Body, at)
-			page.Jobs = append(page.Jobs, info)
-		}
+// countsOf returns the counts of reasons, the greatest first.
+func countsOf(counts map[ReasonCount]int) []ReasonCount {
+	all := []ReasonCount{}
+	for c, n := range counts {
+		c.Count = n
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Tube, b.Tube), strings.Compare(a.Reason, b.Reason))
 	})
+	return all
 }
 
 const (
-	// maxExamined is how many jobs one request examines, maxFound how many it returns at
-	// most. Both can be exceeded by one page.
-	maxExamined, maxFound = 2000, 200
+	// maxExamined is how many records of ended jobs one request examines.
+	maxExamined = 2000
 
 	// jobsPerCall is how many jobs are read with one call of the store.
 	jobsPerCall = 100

@@ -360,6 +360,7 @@ func TestColdBurst(t *testing.T) {
 	d.clock.advance(1001 * time.Second)
 	of := tube.ColdQueue{Tube: "cold", State: tube.Delayed}
 	eventually(t, "delayed jobs that are due stay cold", func() bool {
+		d.clock.advance(100 * time.Millisecond)
 		s.Tick()
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -395,6 +396,7 @@ func TestColdClockSet(t *testing.T) {
 	e.cold.mostWarm, e.cold.fewReady = 100, 1000 // they do not make room
 	e.mu.Unlock()
 	ready := func() (ready, cold int) {
+		clock.advance(100 * time.Millisecond)
 		s.Tick()
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 var layers = [][]importRule{
 	{ // what both the protocol and the rules have to know
 		{"tube/field", ""},
+		{"tube/filter", ""},
 	},
 	{ // values and formats
 		{"protocol", "tube/field"},
@@ -72,7 +73,7 @@ var layers = [][]importRule{
 	},
 	{ // listeners, and what runs beside them
 		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube tube/field"},
-		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube tube/field"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube tube/field tube/filter"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
@@ -84,7 +85,7 @@ var layers = [][]importRule{
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
 	},
 	{ // programs
-		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field"},
+		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field tube/filter"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tally server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},

@@ -74,6 +74,7 @@ var views = []struct {
 		b.dialog("limits")
 	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
+	{"search", "#/search/invoice", "search", func(b *tab) { b.find("[data-found=tubes] a") }},
 	{"ended", "#/ended/invoices", "ended", func(b *tab) { b.awaitRows(1) }},
 	{"schedules", "#/schedules", "schedules", func(b *tab) { b.awaitRows(2) }},
 	{"schedule", "#/schedules/nightly", "schedules", func(b *tab) { b.dialog("schedule") }},

@@ -222,6 +222,14 @@ func (b *tab) theme(scheme string) {
 	}})
 }
 
+// desktop makes the tab large.
+func (b *tab) desktop() {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1440, 900)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // phone emulates the screen of a phone.
 func (b *tab) phone() {
 	b.t.Helper()

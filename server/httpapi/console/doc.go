@@ -7,9 +7,10 @@
 //     in the program.
 //   - assets/page.html, style.css and app.js: the frame, the choice of the view, and signing in.
 //   - api.js: requests, rights and the event stream.
-//   - The views: overview.js, tube.js, put.js, parked.js, ended.js, schedules.js, workers.js and server.js. job.js has
+//   - The views: overview.js, tube.js, put.js, parked.js, search.js, ended.js, schedules.js, workers.js and server.js. job.js has
 //     the dialog of one job and the actions on several; policy.js has the policy of a tube,
 //     groups.js its groups.
+//   - walk.js: searches and actions over many tubes, step by step.
 //   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.
 //     history.js: those of a tube, or of all tubes, of an hour to a quarter.
 //     body.js: the formats of a body. ui.js: elements, dialogs and messages.

@@ -162,6 +162,11 @@ func (s *testServer) fail(name string, n int) {
 
 // setUpShop sets policies, pauses a tube, and leaves some jobs parked.
 func setUpShop(s *testServer) {
+	for _, tube := range []string{"emails", "sms"} {
+		s.put(tube, terms{"group": "customer-42", "delay": "2h", "body": terms{"template": "reminder", "customer": 42}}, terms{"group": "customer-42", "delay": "3h", "body": terms{"template": "survey", "customer": 42}})
+	}
+	s.put("invoices", terms{"key": "customer-42-november", "delay": "8h", "body": terms{"order": order(42), "total": "39.90"}})
+	s.put("videos", terms{"meta": terms{"for": "customer-42"}, "delay": "1h", "body": terms{"source": "uploads/42.mov"}})
 	for name, policy := range map[string]map[string]any{
 		"payments": {"retry": []string{"10s", "1m", "10m"}, "max": 5}, "webhooks": {"retry": []string{"5s", "30s"}, "max": 8, "dead": "webhooks.dead"},
 		"emails": {"quota_jobs": 100_000},
@@ -222,6 +227,7 @@ func TestDocPictures(t *testing.T) {
 		{name: "put", page: "#/put/invoices", prepare: (*tab).tall, then: fillOrder},
 		{name: "parked", page: "#/parked"},
 		{name: "parked-phone", page: "#/parked", prepare: (*tab).phone},
+		{name: "search", page: "#/search/customer-42"},
 		{name: "workers", page: "#/workers"},
 		{name: "server", page: "#/server"},
 	} {

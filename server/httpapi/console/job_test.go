@@ -73,33 +73,56 @@ func TestJobAddress(t *testing.T) {
 	b.awaitText("There is no such job")
 }
 
-// TestFind: a job of any tube is found by its id or its key.
+// TestFind: a search over all tubes shows what it finds by what it is, and tells the job with an id from jobs of others that have the same number
+// in their group, key or body.
 func TestFind(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	b := s.open(t, "#/")
-	b.ready("overview")
-	b.ignore("status of 404")
-	ids := s.put("invoices", terms{"key": "order-7"}, terms{"key": "order-8"})
-	s.put("refunds", terms{"key": "order-7"})
-	search := func(text string) {
-		b.fill("#find input", text)
-		b.keys("\r")
-	}
-	search(fmt.Sprint(ids[1]))
-	b.awaitAddress(fmt.Sprintf("#/job/%d", ids[1]))
-	b.dialog("job")
-	b.awaitText("order-8")
-	b.closeJob()
-	search("order-8")
-	b.awaitAddress(fmt.Sprintf("#/job/%d", ids[1]))
-	b.dialog("job")
-	b.closeJob()
-	search("order-7")
-	b.awaitText("of refunds")
-	b.awaitText("of invoices")
-	search("nothing")
-	b.awaitText("No job has this id or key.")
+	onEngine(t, func(t *testing.T, s *testServer) {
+		b := s.open(t, "#/")
+		b.ready("overview")
+		b.ignore("status of 404")
+		s.put("invoices", manyJobs(30)...)
+		stranger := s.put("refunds", terms{"body": "of somebody else"})[0]
+		customer := fmt.Sprintf("customer-%d", stranger)
+		bills := s.put("bills", terms{"group": customer, "body": "<b>first</b>"}, terms{"group": customer, "delay": "1h"})
+		other := s.put("mails", terms{"body": terms{"customer": stranger, "x": 1}}, terms{"meta": terms{"about": customer}}, terms{"key": customer})
+		search := func(text string) {
+			b.fill("#find input", text)
+			b.keys("\r")
+			b.await(fmt.Sprintf(`document.querySelector("#search").value === %s && document.querySelector("#stop").hidden`, js(text)))
+			b.ready("search")
+		}
+		search(fmt.Sprint(stranger))
+		b.awaitAddress(fmt.Sprintf("#/search/%d", stranger))
+		want := map[string][]uint64{"id": {stranger}, "key": {other[2]}, "group": {bills[1], bills[0]}, "meta": {other[1]}, "body": {other[0]}}
+		if got := b.found(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("found %v, want %v", got, want)
+		}
+		b.awaitText(fmt.Sprintf("%s in bills 2", customer))
+		b.screenshot("search")
+		b.phone()
+		b.screenshot("search-phone")
+		b.desktop()
+		b.click(fmt.Sprintf("[data-found=group] tr[data-id='%d'] a[href^='#/job']", bills[0]))
+		b.dialog("job")
+		b.awaitText("2 of 2")
+		b.closeJob()
+		b.awaitAddress(fmt.Sprintf("#/search/%d", stranger))
+		search(fmt.Sprintf(`{ "customer": %d.0 }`, stranger))
+		if got, want := b.found(), map[string][]uint64{"body": {other[0]}}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("found %v, want %v", got, want)
+		}
+		search("refund")
+		b.awaitText("Tubes 1")
+		b.find("[data-found=tubes] a[href='#/tube/refunds']")
+		search("nothing has this")
+		b.awaitText("Nothing was found.")
+	})
+}
+
+// found returns the jobs on the page of a search, by the place where the text is.
+func (b *tab) found() map[string][]uint64 {
+	b.t.Helper()
+	return eval[map[string][]uint64](b, `Object.fromEntries([...document.querySelectorAll("[data-found]")].filter(s => s.querySelector("tr[data-id]")).map(s => [s.dataset.found, [...s.querySelectorAll("tr[data-id]")].map(r => Number(r.dataset.id))]))`)
 }
 
 // properties returns the properties in the dialog of a job, by their names.

@@ -80,6 +80,98 @@ func TestParkedOfOne(t *testing.T) {
 	b.awaitRows(3)
 }
 
+// failFor puts jobs that become dead letters, with a reason.
+func (s *testServer) failFor(tube, dead, reason string, n int) {
+	s.t.Helper()
+	jobs := manyJobs(n)
+	for _, job := range jobs {
+		job["max"], job["dead"] = 1, dead
+	}
+	s.put(tube, jobs...)
+	for _, job := range s.reserve(tube, n) {
+		s.call("POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s&reason=%s", job.ID, job.Lease, reason), nil, nil)
+	}
+}
+
+// TestReplayOneReason: of the dead letters of a tube, all with one reason are replayed, more than are listed, and no others.
+func TestReplayOneReason(t *testing.T) {
+	onEngine(t, func(t *testing.T, s *testServer) {
+		s.failFor("bills", "unpaid", "card_declined", 333)
+		s.failFor("bills", "unpaid", "timeout", 120)
+		s.failFor("mails", "late", "card_declined", 4)
+		b := s.open(t, "#/parked")
+		b.ready("parked")
+		b.awaitText("found 457.")
+		b.awaitText("card_declined 337")
+		b.awaitText("timeout 120")
+		b.click("[data-tube=unpaid]")
+		b.awaitText("card_declined 333")
+		b.click("[data-reason=card_declined]")
+		b.await(`document.querySelector("[data-action=replay]").textContent === "Replay all 333 jobs"`)
+		b.await(`help.rows().length > 0 && help.rows().every(r => r.parked.includes("card_declined"))`)
+		b.screenshot("parked-reason")
+		b.phone()
+		b.await(`help.rows().length > 0`)
+		b.screenshot("parked-reason-phone")
+		b.desktop()
+		b.click("input[aria-label='Select all listed']")
+		b.clickAction("every")
+		b.awaitText("All 333 jobs that match are selected.")
+		b.clickAction("replay")
+		b.hits("333")
+		b.fill(field("rate"), "1000")
+		b.confirm("replay")
+		b.awaitMessage("333 jobs replayed.")
+		s.awaitTube("bills", 333, 0, 0, 0)
+		s.awaitTube("unpaid", 120, 0, 0, 0)
+		s.awaitTube("late", 4, 0, 0, 0)
+		b.click("[data-reason='']")
+		b.awaitText("found 124.")
+		b.fill("#filter", "nothing has this")
+		b.enter()
+		b.awaitText("No job matches the filter.")
+		b.goTo("#/parked/late")
+		b.awaitText("found 4.")
+		b.awaitRows(4)
+	})
+}
+
+// TestSelectRange: with the shift key all jobs between two are selected.
+func TestSelectRange(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	ids := parkJobs(s, "invoices", 9)
+	b := s.open(t, "#/parked")
+	b.awaitRows(9)
+	b.selectJobs(ids[2])
+	eval[bool](b, fmt.Sprintf(`document.querySelector(".rows .row[data-id='%d'] input").dispatchEvent(new MouseEvent("click", { shiftKey: true, bubbles: true, cancelable: true }))`, ids[6]))
+	b.await(`document.querySelector("[data-action=replay]").textContent === "Replay 5 jobs"`)
+	b.clickAction("delete")
+	b.hits("5")
+	b.confirm("delete")
+	s.awaitTube("invoices", 0, 0, 0, 4)
+	b.awaitRows(4)
+}
+
+// TestDeleteAllThatMatch: all jobs that match are deleted, also those that are not listed.
+func TestDeleteAllThatMatch(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.failFor("bills", "unpaid", "card_declined", 500)
+	s.failFor("bills", "unpaid", "timeout", 5)
+	b := s.open(t, "#/parked/unpaid")
+	b.awaitText("found 505.")
+	b.click("[data-reason=card_declined]")
+	b.await(`document.querySelector("[data-action=replay]").textContent === "Replay all 500 jobs"`)
+	b.click("input[aria-label='Select all listed']")
+	b.clickAction("every")
+	b.clickAction("delete")
+	b.hits("all 500 jobs")
+	b.confirm("delete")
+	b.awaitMessage("500 jobs deleted.")
+	s.awaitTube("unpaid", 5, 0, 0, 0)
+}
+
 // TestReplayStopped: a replay can be stopped.
 func TestReplayStopped(t *testing.T) {
 	t.Parallel()

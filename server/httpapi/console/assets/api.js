@@ -68,6 +68,8 @@ export const schedulePath = name => "/v1/schedules/" + encodeURIComponent(name).
 export const schedulePage = name => "#/schedules/" + encodeURIComponent(name);
 export const batchPath = name => "/v1/batches/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const batchPage = name => "#/batches/" + encodeURIComponent(name);
+export const searchPage = text => "#/search/" + encodeURIComponent(text);
+export const parkedPage = name => "#/parked/" + encodeURIComponent(name);
 export const jobPage = id => "#/job/" + id;
 export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 

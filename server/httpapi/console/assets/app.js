@@ -1,8 +1,9 @@
 // The entry point: chooses the view, and has what all views share.
 import { make, note, remember, fieldOf } from "./ui.js";
-import { caller, follow, listen, may, onRefused, readCaller, signedIn, signIn, signOut, stream } from "./api.js";
+import { caller, follow, listen, may, onRefused, readCaller, searchPage, signedIn, signIn, signOut, stream } from "./api.js";
 import { overview } from "./overview.js";
-import { tube, job, find } from "./tube.js";
+import { tube, job } from "./tube.js";
+import { search } from "./search.js";
 import { closeJob } from "./job.js";
 import { ended } from "./ended.js";
 import { put } from "./put.js";
@@ -22,7 +23,7 @@ const views = {
   tube: { name: "tube", title: "Tube", view: tube, right: "read" },
   job: { name: "tube", title: "Job", view: job, right: "read" },
   ended: { name: "ended", title: "Ended", view: ended, right: "read" },
-  find: { name: "find", title: "Find", view: find, right: "read" },
+  search: { name: "search", title: "Search", view: search, right: "read" },
   put: { name: "put", title: "Put", view: put, right: "put" },
   parked: { name: "parked", title: "Parked", view: parked, right: "read" },
   schedules: { name: "schedules", title: "Schedules", view: schedules, right: "read" },
@@ -177,7 +178,7 @@ addEventListener("hashchange", () => { if (main.dataset.view !== "signin" && !cl
 document.getElementById("find").onsubmit = event => {
   event.preventDefault();
   const text = event.target.elements.text.value.trim();
-  if (text) location.hash = "#/find/" + encodeURIComponent(text);
+  if (text) location.hash = searchPage(text);
   event.target.reset();
 };
 begin();

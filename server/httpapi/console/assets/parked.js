@@ -1,11 +1,12 @@
 // The jobs of all tubes that have failed for good: parked jobs and dead letters.
 import { make, number, plural, span, moment, note, attempt, ask, button, remember, two } from "./ui.js";
-import { call, may, mayOn, readRights, tubePage } from "./api.js";
+import { may, mayOn, mayEverywhere, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
+import { Walk, WalkBar, actOnAll, outcome } from "./walk.js";
 import { JobDialog, runAction, act, losing, isLetter, groupBadge } from "./job.js";
 import { jobColumns } from "./tube.js";
 
-const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
+const mostChips = 12; // of tubes, and of reasons
 const narrow = matchMedia("(max-width: 720px)");
 
 const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
@@ -44,121 +45,227 @@ const columns = [
 // On a narrow screen the cells have two lines.
 const narrowColumns = [
   { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
-  { key: "parked", label: "Tube and reason", min: 110, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },
+  { key: "parked", label: "Reason and tube", min: 110, grow: 4, stamp: j => j, cell: j => two(make("span", { title: j.reason ?? "" }, j.reason || j.parked || "dead letter"), [tubeLink(j), isLetter(j) && ` from ${j.from_tube}`]) },
   { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key || j.group ? two(keyAndGroup(j), body(j)) : make("span", {}, body(j)) },
 ];
 const chosen = () => (narrow.matches ? narrowColumns : columns).map(c => ({ ...c, sortable: false }));
 
-export function parked(main) {
-  const view = new Parked(main);
+const spans = [["", "any time"], [3_600_000, "the last hour"], [86_400_000, "the last day"], [604_800_000, "the last week"], [2_592_000_000, "the last 30 days"]];
+const tries = [["", "any attempts"], ["2", "2 attempts or more"], ["5", "5 attempts or more"], ["10", "10 attempts or more"], ["25", "25 attempts or more"]];
+
+// parked shows the jobs that have failed for good, of all tubes or of one.
+export function parked(main, tube = "") {
+  const view = new Parked(main, tube);
   return () => view.end();
 }
 
+// Parked has two searches: scan counts all jobs that match the fields, and list is the same, or lists those of the chosen tube and reason.
 class Parked {
-  constructor(main) {
-    Object.assign(this, { main, jobs: [], next: null, examined: 0, ended: false, replaying: null, only: "", selection: may("admin") ? new Set() : null });
-    this.rows = new Rows({ label: "Parked jobs", columns: chosen(), open: (j, i) => attempt(() => new JobDialog({ list: () => this.list, at: i, done: () => this.read(true) }).show()), selection: this.selection, nameOf: j => "job " + j.id });
-    this.rows.element.addEventListener("selectionchanged", () => this.drawActions());
-    this.status = make("span", { className: "soft", role: "status" });
+  constructor(main, tube) {
+    Object.assign(this, { main, tube, ended: false, acting: null, only: "", why: "", every: false, selection: may("admin") ? new Set() : null });
+    this.rows = new Rows({ label: "Parked jobs", columns: chosen(), open: (j, i) => attempt(() => new JobDialog({ list: () => this.list.jobs, at: i, word: this.text.value.trim(), done: () => this.read() }).show()), selection: this.selection, nameOf: j => "job " + j.id });
+    this.rows.element.addEventListener("selectionchanged", () => { this.every = false; this.drawActions(); });
+    this.progress = new WalkBar(attempt);
     this.empty = make("p", { className: "empty", hidden: true });
-    this.groups = make("div", { className: "chips", role: "group", "aria-label": "Filter by tube" });
-    this.more = make("button", { type: "button", id: "more", onclick: () => attempt(() => this.read(false)) }, "Search further");
+    const chips = (what, label) => make("div", { className: "chips", role: "group", "aria-label": label, "data-chips": what });
+    this.tubes = chips("tube", "Filter by tube");
+    this.reasons = chips("reason", "Filter by reason");
+    const select = (id, label, options) => make("select", { id, "aria-label": label, onchange: () => this.read() }, options.map(([value, text]) => make("option", { value }, text)));
+    this.text = make("input", { type: "search", id: "filter", placeholder: "Key, group, body …", "aria-label": "Filter by a text in key, group, batch, meta, reason or body", maxLength: 200, autocomplete: "off", spellcheck: false, onchange: () => this.read() });
+    this.since = select("since", "When they failed", spans);
+    this.attempts = select("attempts", "How often they were delivered", tries);
+    this.more = make("button", { type: "button", id: "more", hidden: true, onclick: () => attempt(() => this.listMore()) }, "More");
+    this.marked = make("div", { className: "selection", hidden: true });
     this.replay = button("replay", "Replay", () => this.startReplay(), "main");
-    this.remove = button("delete", "Delete", async () => { if (await act("delete", this.chosenJobs())) await this.read(true); }, "danger");
-    this.progress = make("progress", { hidden: true, "aria-label": "Replay" });
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.selection ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Refresh")),
-      make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and those in dead-letter tubes. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
-      this.groups, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
+    this.remove = button("delete", "Delete", () => this.startDelete(), "danger");
+    this.bar = make("progress", { hidden: true, "aria-label": "Action" });
+    this.said = make("span", { className: "soft said", role: "status" });
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Parked", tube && [": ", make("a", { href: tubePage(tube) }, tube)]), this.selection ? [this.said, this.bar, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => this.read() }, "Refresh")),
+      make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and dead letters. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
+      make("div", { className: "bar tight filters", role: "search" }, this.text, this.since, this.attempts), this.tubes, this.reasons, this.marked, this.rows.element, this.empty, make("div", { className: "foot" }, this.progress.element, this.more));
     this.resized = () => this.rows.setColumns(chosen());
     narrow.addEventListener("change", this.resized);
     this.timer = setInterval(() => this.rows.soon(), 1000);
-    this.draw();
-    attempt(() => this.read(true));
+    this.read();
   }
 
   end() {
-    Object.assign(this, { ended: true, replaying: null });
+    Object.assign(this, { ended: true, acting: null });
+    this.scan.stop();
+    this.list.stop();
     clearInterval(this.timer);
     narrow.removeEventListener("change", this.resized);
   }
 
-  async read(refresh) {
-    if (refresh) { Object.assign(this, { next: null, examined: 0 }); this.selection?.clear(); }
-    let jobs = refresh ? [] : this.jobs;
-    const before = jobs.length, examinedBefore = this.examined;
-    do {
-      const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, state: this.next?.state, cursor: this.next?.cursor, dead_letters: "true", excerpt: "true" } });
-      if (this.ended) return;
-      jobs = jobs.concat(got.jobs.map(j => ({ ...j, read: Date.now() })));
-      this.examined += got.examined;
-      this.next = got.next_tube ? { tube: got.next_tube, state: got.next_state, cursor: got.next } : null;
-    } while (this.next && jobs.length - before < page && this.examined - examinedBefore < maxExamined);
-    await readRights(jobs.map(j => j.tube));
-    this.jobs = jobs;
-    this.main.dataset.ready = "true";
+  // filter returns the filter of the fields; with chips, also of the chosen tube and reason.
+  filter(chips) {
+    const since = Number(this.since.value), f = { failed: true }, tube = chips && this.only || this.tube;
+    if (tube) f.tube = [tube];
+    if (chips && this.why) f.whole_reason = this.why;
+    if (this.text.value.trim()) f.text = this.text.value.trim();
+    if (since) f.since = Date.now() - since;
+    if (this.attempts.value) f.attempts = Number(this.attempts.value);
+    return f;
+  }
+
+  // read begins anew, with the chips that are chosen.
+  read() {
+    this.scan?.stop();
+    this.scan = new Walk(this.filter(false), { changed: () => this.changed() });
+    const listed = this.readList();
+    attempt(() => this.scan.run());
+    return listed;
+  }
+
+  async readList() {
+    if (this.list !== this.scan) this.list?.stop();
+    this.selection?.clear();
+    this.every = false;
+    this.list = this.only || this.why ? new Walk(this.filter(true), { countAll: false, changed: () => this.changed() }) : this.scan;
+    if (this.list !== this.scan) await attempt(() => this.list.run());
+    else this.changed();
+  }
+
+  async listMore() {
+    this.more.disabled = true;
+    try { await this.list.more(); } finally { this.more.disabled = false; }
+  }
+
+  async changed() {
+    const { list } = this;
+    await attempt(() => readRights([...this.scan.counts.keys(), ...list.jobs.map(j => j.tube)]));
+    if (this.ended || list !== this.list) return;
+    if (list.examined || list.done) this.main.dataset.ready = "true";
     this.draw();
   }
 
   draw() {
-    const by = new Map();
-    for (const j of this.jobs) by.set(j.tube, (by.get(j.tube) ?? 0) + 1);
-    if (!by.has(this.only)) this.only = "";
-    const chip = (name, label, n) => make("button", { type: "button", className: "chip", "aria-pressed": this.only === name, "data-tube": name, onclick: () => { this.only = name; this.selection?.clear(); this.draw(); } }, label + " ", make("b", {}, number(n)));
-    this.groups.hidden = by.size < 2;
-    this.groups.replaceChildren(chip("", "all", this.jobs.length), ...[...by].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, n]) => chip(name, name, n)));
-    this.list = this.only ? this.jobs.filter(j => j.tube === this.only) : this.jobs;
-    this.rows.set(this.list);
-    this.rows.element.hidden = !this.list.length;
-    this.empty.hidden = this.list.length > 0 || !this.main.dataset.ready;
-    this.empty.textContent = this.next ? "No such job was found so far." : "Nothing is parked.";
-    this.more.hidden = !this.next;
-    if (!this.main.dataset.ready) this.status.textContent = "Examining the jobs …";
-    else this.status.textContent = `Examined ${plural(this.examined, "job")}; found ${number(this.jobs.length)}.` + (this.next ? " There are more jobs to examine." : "");
+    this.drawChips(this.tubes, "tube", this.only, this.why, one => { this.only = one; });
+    this.drawChips(this.reasons, "reason", this.why, this.only, one => { this.why = one; });
+    const { jobs, done } = this.list;
+    this.rows.set(jobs);
+    this.rows.element.hidden = !jobs.length;
+    this.empty.hidden = jobs.length > 0 || !this.main.dataset.ready;
+    const { failed: _, tube: __, ...fields } = this.filter(true);
+    this.empty.textContent = !done ? "No such job was found so far." : Object.keys(fields).length ? "No job matches the filter." : "Nothing is parked.";
+    this.progress.show(this.scan);
+    this.more.hidden = !jobs.length || this.list.running && this.list !== this.scan || !(this.list.listed || this.list !== this.scan && !done);
     this.drawActions();
   }
 
-  // chosenJobs returns the selected jobs, or else all listed jobs, on whose tubes the user has the right admin.
-  chosenJobs() {
-    return this.list.filter(j => (!this.selection.size || this.selection.has(j.id)) && mayOn(j.tube, "admin"));
+  // drawChips shows how many jobs each tube or reason has, as far as the other chip allows.
+  drawChips(box, what, now, other, choose) {
+    const all = this.scan.by(what, other);
+    box.hidden = all.length < 2 && !now;
+    const chip = (key, label, n) => make("button", { type: "button", className: "chip", "aria-pressed": String(now === key), ["data-" + what]: key, title: label, onclick: () => { choose(now === key ? "" : key); this.readList(); } }, make("span", { className: "label" }, label), " ", make("b", {}, number(n)));
+    const shown = all.slice(0, mostChips);
+    if (now && !shown.some(([key]) => key === now)) shown.push([now, this.scan.number(what === "tube" ? now : other, what === "tube" ? other : now)]);
+    const seen = JSON.stringify([now, shown]);
+    if (box.seen === seen) return; // the focus stays where it is
+    box.seen = seen;
+    box.replaceChildren(chip("", what === "tube" ? "all tubes" : "all reasons", all.reduce((sum, [, n]) => sum + n, 0)), ...shown.map(([key, n]) => chip(key, key, n)),
+      ...all.length > mostChips ? [make("span", { className: "soft" }, `and ${number(all.length - mostChips)} more`)] : []);
+  }
+
+  // matching returns how many jobs match, as far as that is known.
+  get matching() { return this.scan.number(this.only, this.why); }
+
+  // chosenJobs returns the selected jobs on whose tubes the user has the right admin.
+  chosenJobs() { return this.list.jobs.filter(j => this.selection.has(j.id) && mayOn(j.tube, "admin")); }
+
+  // mayActOnAll returns whether the user has the right admin on a tube with jobs that match.
+  mayActOnAll() { return this.scan.by("tube", this.why).some(([name]) => (!this.only || name === this.only) && mayOn(name, "admin")); }
+
+  // which says on what an action is: the selected jobs, or all that match.
+  which() {
+    const more = this.scan.done ? "" : "+";
+    return this.selection.size && !this.every ? plural(this.chosenJobs().length, "job") : this.matching === 1 && !more ? "1 job" : `all ${number(this.matching)}${more} jobs`;
   }
 
   drawActions() {
     if (!this.selection) return;
-    const n = this.chosenJobs().length;
-    this.replay.textContent = this.replaying ? "Stop" : this.selection.size ? `Replay ${plural(n, "job")}` : `Replay all ${number(n)} listed`;
-    this.replay.hidden = !n && !this.replaying;
-    this.remove.hidden = !n || !this.selection.size || !!this.replaying;
-    this.remove.textContent = `Delete ${plural(n, "job")}`;
+    const some = this.selection.size > 0 && !this.every, none = some ? !this.chosenJobs().length : !this.mayActOnAll();
+    this.replay.textContent = this.acting ? "Stop" : "Replay " + this.which();
+    this.replay.hidden = none && !this.acting;
+    this.remove.hidden = none || !this.selection.size && !this.every || !!this.acting;
+    this.remove.textContent = "Delete " + this.which();
+    const listed = this.list.jobs.length, whole = some && this.selection.size >= listed && this.matching > listed;
+    this.marked.hidden = !whole && !this.every;
+    const text = this.every ? `All ${number(this.matching)} jobs that match are selected.` : `${plural(this.selection.size, "job")} of ${number(this.matching)} selected.`;
+    if (this.marked.seen === text) return;
+    this.marked.seen = text;
+    this.marked.replaceChildren(make("b", {}, text), this.every ? button("unmark", "Clear selection", () => this.mark(false), "quiet") : button("every", `Select all ${number(this.matching)} that match`, () => this.mark(true)));
   }
 
-  // startReplay replays jobs at a rate, until it is stopped or the page is left.
+  // mark selects all jobs that match, or none.
+  mark(every) {
+    this.selection.clear();
+    if (every) for (const j of this.list.jobs) this.selection.add(j.id);
+    this.rows.selectionChanged();
+    this.every = every;
+    this.drawActions();
+  }
+
+  // onlyWhere says where an action on all jobs has no effect.
+  onlyWhere() { return mayEverywhere("admin") ? "" : " Jobs in tubes where you lack the right admin stay as they are."; }
+
   async startReplay() {
-    if (this.replaying) { this.replaying = null; return; }
-    const jobs = this.chosenJobs(), ids = jobs.map(j => j.id), n = plural(ids.length, "job");
-    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs), action: "Replay",
-      hits: v => `${n} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(ids.length / v.rate) - 1, "second")}.` : "."),
+    if (this.acting) { this.acting = null; return; }
+    const jobs = this.selection.size && !this.every ? this.chosenJobs() : null, n = jobs ? jobs.length : this.matching, which = this.which();
+    const v = await ask({ name: "replay", title: `Replay ${which}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs ?? this.list.jobs) + (jobs ? "" : this.onlyWhere()), action: "Replay",
+      hits: v => `${which[0].toUpperCase()}${which.slice(1)} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(n / v.rate) - 1, "second")}.` : "."),
       fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
-    const rate = Math.floor(v.rate), run = this.replaying = {};
+    const rate = Math.floor(v.rate);
     remember.set("replay", rate);
-    let done = 0, missed = 0;
-    Object.assign(this.progress, { hidden: false, max: ids.length, value: 0 });
+    await this.act("replay", "Replayed", "replayed", jobs, n, rate);
+  }
+
+  async startDelete() {
+    if (!this.every) {
+      if (await act("delete", this.chosenJobs())) await this.read();
+      return;
+    }
+    const which = this.which();
+    const v = await ask({ name: "delete", title: `Delete ${which}?`, text: "All jobs that match the filter are deleted, also those that are not listed. This cannot be undone." + this.onlyWhere(), hits: `This affects ${which}.`, action: "Delete", danger: true });
+    if (v) await this.act("delete", "Deleted", "deleted", null, this.matching, 0);
+  }
+
+  // act applies an action to jobs, or if they are null to all that match, at a rate, until it is stopped or the page is left.
+  async act(name, verb, participle, jobs, n, rate) {
+    const run = this.acting = {}, stopped = () => this.acting !== run;
+    const filter = this.filter(true);
+    let sums = { done: 0, missed: 0 };
+    const stepped = now => {
+      sums = now;
+      this.bar.value = Math.min(n, now.done + now.missed);
+      this.said.textContent = `${verb} ${number(now.done)} of ${number(n)}.`;
+    };
+    this.scan.stop();
+    Object.assign(this.bar, { hidden: false, max: Math.max(n, 1), value: 0 });
     this.drawActions();
     try {
-      for (let i = 0; i < ids.length && this.replaying === run; i += rate) {
-        if (i) await new Promise(r => setTimeout(r, 1000));
-        if (this.replaying !== run) break;
-        const got = await runAction("replay", ids.slice(i, i + rate));
-        done += got.done;
-        missed += got.missed.length;
-        this.progress.value = done + missed;
-        this.status.textContent = `Replayed ${number(done)} of ${number(ids.length)}.`;
-      }
+      if (jobs) await actOnJobs(name, jobs.map(j => j.id), { rate, stopped, stepped });
+      else await actOnAll(name, filter, { rate, stopped, stepped });
     } finally {
-      if (this.replaying === run) this.replaying = null;
-      this.progress.hidden = true;
-      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} skipped: gone, in another state, or not allowed.` : ""));
-      if (!this.ended) await this.read(true);
+      if (this.acting === run) this.acting = null;
+      this.bar.hidden = true;
+      this.said.textContent = "";
+      note(outcome(sums, participle));
+      if (!this.ended) await this.read();
     }
+  }
+}
+
+// actOnJobs applies an action to jobs by their ids, as actOnAll does to those that match.
+async function actOnJobs(action, ids, { rate, stopped, stepped }) {
+  const sums = { done: 0, missed: 0 };
+  for (let i = 0; i < ids.length && !stopped(); i += rate) {
+    if (i) await new Promise(r => setTimeout(r, 1000));
+    if (stopped()) break;
+    const got = await runAction(action, ids.slice(i, i + rate));
+    sums.done += got.done;
+    sums.missed += got.missed.length;
+    stepped({ ...sums });
   }
 }

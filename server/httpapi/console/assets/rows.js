@@ -23,6 +23,7 @@ export class Rows {
     this.element.addEventListener("keydown", e => this.pressed(e));
     this.element.addEventListener("focus", () => this.point());
     this.element.addEventListener("blur", () => this.point());
+    this.body.addEventListener("mousedown", e => { if (e.shiftKey && this.selection) e.preventDefault(); }); // it would select text
     this.body.addEventListener("click", e => this.clicked(e));
     this.body.addEventListener("change", e => this.checked(e));
     this.setColumns(columns);
@@ -183,7 +184,8 @@ export class Rows {
   clicked(event) {
     const i = this.indexOf(event), row = this.rows[i];
     if (!row || event.target.closest("a,button")) return;
-    if (event.target.closest("input")) return;
+    this.shift = event.shiftKey;
+    if (event.target.closest("input")) return; // its change follows
     if (this.selection && event.target.closest(".cell") === event.target.closest(".row").firstElementChild) {
       this.toggle(row);
       return;
@@ -198,8 +200,11 @@ export class Rows {
     if (row && this.selection) this.toggle(row, event.target.checked);
   }
 
+  // toggle selects a row, and with the shift key all rows from the one before.
   toggle(row, on = !this.selection.has(this.idOf(row))) {
-    on ? this.selection.add(this.idOf(row)) : this.selection.delete(this.idOf(row));
+    const to = this.rows.indexOf(row), from = this.shift ? this.rows.findIndex(r => this.idOf(r) === this.anchor) : -1;
+    for (const r of from < 0 ? [row] : this.rows.slice(Math.min(from, to), Math.max(from, to) + 1)) on ? this.selection.add(this.idOf(r)) : this.selection.delete(this.idOf(r));
+    Object.assign(this, { anchor: this.idOf(row), shift: false });
     this.selectionChanged();
   }
 

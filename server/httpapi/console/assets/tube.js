@@ -1,7 +1,8 @@
 // One tube: its charts, its jobs by state, and the actions on them.
 import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
-import { call, tubes, stream, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
+import { call, tubes, stream, follow, may, mayOn, readRights, tubePath, tubePage, parkedPage } from "./api.js";
 import { Rows } from "./rows.js";
+import { Walk, WalkBar } from "./walk.js";
 import { chart } from "./chart.js";
 import { Charts } from "./history.js";
 import { Groups, hasGroupTag } from "./groups.js";
@@ -12,7 +13,6 @@ import { JobDialog, actionButtons, heldBadge, groupBadge, isLetter } from "./job
 const states = ["ready", "reserved", "delayed", "buried"];
 const tabs = [...states, "groups"];
 const pageSize = 200;
-const maxExamined = 2000; // jobs that a search examines before it offers to continue
 const narrow = matchMedia("(max-width: 720px)");
 
 // since returns the time since a job was loaded, by which its age has grown.
@@ -76,28 +76,10 @@ function none(main, title, text) {
   main.dataset.ready = "true";
 }
 
-// find looks for a job by its id or its key, in all tubes.
-export function find(main, text = "") {
-  let ended = false;
-  attempt(async () => {
-    const jobs = [];
-    if (/^[0-9]{1,20}$/.test(text)) {
-      try { jobs.push(await call("GET", "/v1/jobs/" + text)); } catch (err) { if (err.status !== 404 && err.status !== 422) throw err; }
-    }
-    if (/^[!-~]{1,128}$/.test(text)) jobs.push(...(await call("GET", "/v1/jobs", { query: { key: text } })).jobs.filter(j => j.id !== jobs[0]?.id));
-    if (ended) return;
-    if (jobs.length === 1) location.replace(jobPage(jobs[0].id));
-    else if (!jobs.length) none(main, text || "Find a job", "No job has this id or key.");
-    else main.append(make("h1", {}, text), make("ul", {}, jobs.map(j => make("li", {}, make("a", { href: jobPage(j.id) }, `Job ${j.id}`), ` of ${j.tube}`, make("span", { className: "badge " + j.state }, j.state), j.key && ` with the key ${j.key}`))));
-    main.dataset.ready = "true";
-  });
-  return () => { ended = true; };
-}
-
 class TubeView {
   // opened is a job that is shown at once, null for none. part and group are as in the address.
   constructor(main, name, { opened = null, part = "", group = "" }) {
-    Object.assign(this, { main, name, opened, part, group, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
+    Object.assign(this, { main, name, opened, part, group, path: tubePath(name), jobs: [], next: "", text: "", everywhere: false, reading: null, ended: false, state: "" });
     main.append(make("div", { className: "bar" }, make("h1", {}, make("a", { href: "#/", className: "up" }, "Tubes"), make("span", { className: "soft" }, " / "), name), this.actions = make("div", { className: "actions" })));
     attempt(async () => {
       await readRights([name]);
@@ -125,7 +107,8 @@ class TubeView {
     this.main.append(this.pauseBar, this.policy, this.summary, this.charts.element,
       make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.form = this.search = this.searchForm(), this.refresh),
       this.panel = make("div", { id: "listed", role: "tabpanel", className: "panel" }));
-    this.elements = [this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)];
+    this.progress = new WalkBar(attempt);
+    this.elements = [this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.progress.element, this.more)];
     this.resized = () => this.rows.setColumns(this.columns());
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
@@ -142,6 +125,7 @@ class TubeView {
   end() {
     this.ended = true;
     this.reading?.abort();
+    this.walk?.stop();
     this.stop?.();
     this.groups?.close();
     this.timers?.forEach(clearInterval);
@@ -168,13 +152,13 @@ class TubeView {
 
   searchForm() {
     const set = () => { this.text = input.value; this.everywhere = all.value === "all"; this.rows.setColumns(this.columns()); this.drawState(); this.read(true); };
-    const input = make("input", { type: "search", id: "search", placeholder: "Search bodies and keys", "aria-label": "Search bodies and keys", maxLength: 200, onchange: set });
+    const input = make("input", { type: "search", id: "search", placeholder: "Search this tube", "aria-label": "Search this tube by id, key, group or text", maxLength: 200, onchange: set });
     const all = make("select", { id: "search-in", "aria-label": "Where to search", onchange: () => { if (this.text) set(); } }, make("option", { value: "state" }, "in this state"), make("option", { value: "all" }, "in all states"));
     return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, input, all);
   }
 
   buttons(admin) {
-    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"), endedLink(this.name),
+    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"), endedLink(this.name), this.failedLink = make("a", { className: "button", href: parkedPage(this.name), "data-page": "parked", hidden: true }, "Failed"),
       ...admin ? [button("kick", "Kick", () => this.kick()), button("pause", "Pause", () => this.pause()), button("policy", "Policy", () => this.changePolicy()), mayOn(this.name, "work") && button("move", "Move", () => this.move()), button("flush", "Flush", () => this.flush(), "danger")] : []].filter(Boolean);
   }
 
@@ -215,6 +199,7 @@ class TubeView {
     });
     this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
     this.drawFigures(t);
+    if (t.buried > 0 || this.jobs.some(isLetter)) this.failedLink.hidden = false;
     const paused = t.paused_until > 0;
     this.pauseBar.hidden = !paused;
     if (paused) this.drawPause(t);
@@ -267,45 +252,47 @@ class TubeView {
     this.read(true);
   }
 
-  // read loads the first jobs if refresh is set, and otherwise more jobs. A search makes several requests if each
-  // finds little; continued says that this is not the first one.
-  async read(refresh, continued) {
+  // read loads the first jobs if refresh is set, and otherwise more jobs. A search goes on until it has examined all jobs, or is stopped.
+  async read(refresh) {
     this.reading?.abort();
+    this.walk?.stop();
     if (this.state === "groups") return attempt(() => this.groups.read(true));
     const reading = this.reading = new AbortController();
-    if (refresh) {
-      Object.assign(this, { next: "", examined: 0, fresh: true, readAt: this.count(this.state) });
-      this.rest = this.text && this.everywhere ? states.filter(s => s !== this.state) : [];
-      this.searched = this.state;
-    }
-    if (!continued) this.examinedBefore = this.examined;
+    if (refresh) Object.assign(this, { next: "", fresh: true, readAt: this.count(this.state) });
+    if (this.text) return this.find(refresh);
     await attempt(async () => {
-      const query = { state: this.text ? this.searched : this.state, cursor: this.next };
-      const page = this.text
-        ? await call("GET", this.path + "/search", { query: { ...query, text: this.text }, signal: reading.signal })
-        : await call("GET", this.path + "/jobs", { query: { ...query, limit: pageSize, excerpt: "true" }, signal: reading.signal });
+      const page = await call("GET", this.path + "/jobs", { query: { state: this.state, cursor: this.next, limit: pageSize, excerpt: "true" }, signal: reading.signal });
       if (reading.signal.aborted) return;
       this.jobs = (this.fresh ? [] : this.jobs).concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
-      Object.assign(this, { fresh: false, next: page.next, examined: this.examined + (page.examined ?? 0) });
-      const ids = new Set(this.jobs.map(j => j.id));
-      if (this.selection) for (const id of this.selection) if (!ids.has(id)) this.selection.delete(id);
-      this.further = !this.next && this.rest.length > 0;
-      if (this.further) this.searched = this.rest.shift();
-      if (this.text && (this.next || this.further) && this.jobs.length < pageSize && this.examined - this.examinedBefore < maxExamined) return this.read(false, true);
+      Object.assign(this, { fresh: false, next: page.next });
       this.draw();
     });
   }
 
+  // find searches for the text, or lists more of what was found.
+  async find(refresh) {
+    if (!refresh && this.walk) return attempt(() => this.walk.more());
+    const walk = this.walk = new Walk({ tube: [this.name], state: this.everywhere ? [] : [this.state], text: this.text }, { wanted: pageSize, changed: () => {
+      if (walk !== this.walk || !this.text || this.ended || !walk.examined && !walk.done) return;
+      Object.assign(this, { jobs: walk.jobs, fresh: false, next: walk.listed });
+      this.draw();
+    } });
+    await attempt(() => walk.run());
+  }
+
   draw() {
     this.rows.set(this.jobs);
+    const ids = new Set(this.jobs.map(j => j.id));
+    if (this.selection) for (const id of this.selection) if (!ids.has(id)) this.selection.delete(id);
     if (this.jobs.length) this.settled = true;
     this.rows.element.hidden = !this.jobs.length;
     this.empty.hidden = this.jobs.length > 0;
-    this.empty.textContent = this.text ? "Nothing was found" + (this.next ? " so far." : ".") : this.missing() ? "There is no such tube: it has no jobs, and nobody uses or watches it." : `No job is ${this.state}.`;
-    this.more.hidden = !this.next && !this.further;
-    this.more.textContent = this.text ? "Search further" : "More";
-    this.status.textContent = this.text ? `Examined ${plural(this.examined, "job")}, found ${number(this.jobs.length)}` + (this.next || this.further ? "; there are more jobs to examine." : ".")
-      : this.jobs.length ? `${this.next ? "The first " : ""}${plural(this.jobs.length, "job")}, in delivery order.` : "";
+    this.empty.textContent = this.text ? "Nothing was found" + (this.walk.done ? "." : " so far.") : this.missing() ? "There is no such tube: it has no jobs, and nobody uses or watches it." : `No job is ${this.state}.`;
+    this.more.hidden = !this.next || !this.jobs.length;
+    this.progress.element.hidden = !this.text;
+    this.status.hidden = !!this.text;
+    if (this.text) this.progress.show(this.walk);
+    else this.status.textContent = this.jobs.length ? `${this.next ? "The first " : ""}${plural(this.jobs.length, "job")}, in delivery order.` : "";
     this.drawSelection();
     this.drawState();
     this.main.dataset.ready = "true";
