@@ -404,8 +404,8 @@ func TestColdClockSet(t *testing.T) {
 		return e.machine.CountIn("cold", tube.Ready), cold
 	}
 	clock.ahead.Add(int64(30 * day / time.Second))
-	eventually(t, "the jobs are not due", func() bool { r, _ := ready(); return r == 100 })
-	if _, cold := ready(); cold != n-100 {
+	eventually(t, "the jobs are not due", func() bool { r, _ := ready(); return r >= 100 })
+	if _, cold := ready(); cold < n-200 { // waitingEngine admits them, too
 		t.Errorf("%d jobs are cold", cold)
 	}
 	clock.ahead.Add(-int64(30 * day / time.Second))
