@@ -151,6 +151,12 @@ func TestPackagedSettings(t *testing.T) {
 		variables[m[1]] = m[2]
 	}
 	s, err := configure(nil, func(name string) (string, bool) { value, found := variables[name]; return value, found }, io.Discard)
+	for _, name := range []string{"REDSTALK_AUTH_USER", "REDSTALK_SECRET"} { // of redstalkd backup
+		if _, has := variables[name]; !has {
+			t.Errorf("there is no %s", name)
+		}
+		delete(variables, name)
+	}
 	if err != nil || len(s.origins) != len(variables) {
 		t.Errorf("%v; %d of %d variables are read", err, len(s.origins), len(variables))
 	}
