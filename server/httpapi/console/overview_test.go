@@ -113,6 +113,17 @@ func TestOverviewChoices(t *testing.T) {
 	b.awaitGone("[data-column=urgent]")
 }
 
+// TestOrderOfNames: numbers in names are compared as numbers.
+func TestOrderOfNames(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for _, name := range []string{"mailer-10", "mailer-2", "Mailer-1"} {
+		s.put(name, manyJobs(1)...)
+	}
+	b := s.open(t, "")
+	b.awaitTubes("Mailer-1", "mailer-2", "mailer-10")
+}
+
 // TestSelectedTubes: an action applies to all selected tubes.
 func TestSelectedTubes(t *testing.T) {
 	onEngine(t, func(t *testing.T, s *testServer) {

@@ -1,5 +1,5 @@
 // The groups of a tube: their jobs and limits, and the actions on one of them.
-import { make, ask, note, plural, number, span, attempt, button, durations, wrongDuration } from "./ui.js";
+import { make, compare, ask, note, plural, number, span, attempt, button, durations, wrongDuration } from "./ui.js";
 import { call, mayOn, tubePath } from "./api.js";
 import { Rows } from "./rows.js";
 import { heldBadge, whyHeld } from "./job.js";
@@ -98,7 +98,7 @@ export class Groups {
     this.shown = shown;
     const text = this.filter.value.trim().toLowerCase(), by = columns.find(c => c.key === this.order.key).value, sign = this.order.down ? -1 : 1;
     const list = this.all.filter(g => g.name.toLowerCase().includes(text)).map(g => ({ g, value: by(g) }))
-      .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * sign || (a.g.name < b.g.name ? -1 : 1)).map(({ g }) => g);
+      .sort((a, b) => compare(a.value, b.value) * sign || compare(a.g.name, b.g.name)).map(({ g }) => g);
     this.rows.set(list);
     this.rows.element.hidden = !list.length;
     this.empty.hidden = list.length > 0 || !this.known;

@@ -1,5 +1,5 @@
 // A page with a table of all things of one kind: schedules, or batches.
-import { make, plural, number, attempt } from "./ui.js";
+import { make, compare, plural, number, attempt } from "./ui.js";
 import { call } from "./api.js";
 import { Rows } from "./rows.js";
 
@@ -70,7 +70,7 @@ export class ListPage {
     this.shown = shown;
     const text = this.filter.value.trim().toLowerCase(), by = this.columns.find(c => c.key === this.order.key).value, sign = this.order.down ? -1 : 1;
     const list = this.all.filter(x => this.words(x).some(word => word.toLowerCase().includes(text))).map(x => ({ x, value: by(x) }))
-      .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * sign || (a.x.name < b.x.name ? -1 : 1)).map(({ x }) => x);
+      .sort((a, b) => compare(a.value, b.value) * sign || compare(a.x.name, b.x.name)).map(({ x }) => x);
     this.rows.set(list);
     this.rows.element.hidden = !list.length;
     this.empty.hidden = list.length > 0 || !this.main.dataset.ready;

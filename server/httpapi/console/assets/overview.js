@@ -1,5 +1,5 @@
 // All tubes, live.
-import { make, number, rate, span, plural, remember, attempt, button, ask, note, wrongDuration, durations } from "./ui.js";
+import { make, compare, number, rate, span, plural, remember, attempt, button, ask, note, wrongDuration, durations } from "./ui.js";
 import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
 import { spark } from "./chart.js";
@@ -139,10 +139,7 @@ class Overview {
     const list = this.list.filter(t => tubes.get(t.name) === t && fit(t) && seen.add(t));
     if (list.length < tubes.size) for (const t of tubes.values()) if (!seen.has(t) && fit(t)) list.push(t);
     const { key, down } = this.order, sign = down ? -1 : 1;
-    list.sort((a, b) => {
-      const x = value(a, key), y = value(b, key);
-      return (x < y ? -1 : x > y ? 1 : 0) * sign || (a.name < b.name ? -1 : 1);
-    });
+    list.sort((a, b) => compare(value(a, key), value(b, key)) * sign || compare(a.name, b.name));
     this.list = list;
     this.rows.set(list);
     this.drawSums();

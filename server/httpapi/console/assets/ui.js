@@ -98,6 +98,14 @@ export const button = (action, label, f, className = "") => make("button", { typ
 export const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
 
 // icon returns a sign that screen readers skip.
+const names = new Intl.Collator("en", { numeric: true });
+
+// compare orders numbers, and texts as people do: mailer-2 before mailer-10.
+export function compare(a, b) {
+  const order = typeof a === "string" && typeof b === "string" ? names.compare(a, b) : 0;
+  return order || (a < b ? -1 : a > b ? 1 : 0);
+}
+
 export const icon = text => make("span", { className: "icon", "aria-hidden": "true" }, text);
 
 export const durations = "A whole number with ms, s, m, h or d, such as 90s";

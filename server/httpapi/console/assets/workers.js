@@ -1,5 +1,5 @@
 // The connections to the beanstalk port of all instances, and the jobs that they hold.
-import { make, number, plural, span, ago, moment, attempt } from "./ui.js";
+import { make, compare, number, plural, span, ago, moment, attempt } from "./ui.js";
 import { call, mayEverywhere, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 
@@ -95,7 +95,7 @@ class Workers {
     this.shown = shown;
     const text = this.filter.value.trim().toLowerCase(), by = columns.find(c => c.key === this.order.key).value, sign = this.order.down ? -1 : 1;
     this.list = this.all.filter(c => matches(c, text)).map(c => ({ c, value: by(c) }))
-      .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * sign || (idOf(a.c) < idOf(b.c) ? -1 : 1)).map(({ c }) => c);
+      .sort((a, b) => compare(a.value, b.value) * sign || compare(idOf(a.c), idOf(b.c))).map(({ c }) => c);
     this.rows.set(this.list);
     this.drawAround();
   }
