@@ -61,7 +61,7 @@ func (d *disk) options(t testing.TB) Options {
 func (d *disk) open(t testing.TB) storage.Store {
 	t.Helper()
 	jobs := -1
-	if d.opened++; d.opened > 1 {
+	if d.opened++; d.opened > 1 && (d.opened < 10 || d.opened%8 == 0) { // it takes longer than a start
 		jobs = d.fsck(t)
 	}
 	e, err := Open(d.options(t))
