@@ -47,7 +47,7 @@ func TestGroups(t *testing.T) {
 		b.awaitAddress("#/tube/mails/groups/acme")
 		b.dialog("group")
 		b.closeJob()
-		b.awaitColumn("name", "Ann & Co / é", "acme")
+		b.awaitColumn("name", "acme", "Ann & Co / é")
 		b.awaitCell("acme", "ready", "2")
 		b.awaitCell("acme", "reserved", "1")
 		b.awaitCell("acme", "concurrency", "1")
