@@ -34,6 +34,7 @@ type coldJobs struct {
 	evictions uint64                // how many jobs were made cold so far
 	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
 	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
+	allWarm   bool                  // no jobs are made cold at present
 	admitting bool                  // admitDue runs
 
 	mostReady int                       // ready jobs in memory before some are made cold
@@ -175,7 +176,7 @@ func (j *journal) evictWritten(jobs []storedCold) {
 // evict makes a job cold again, if the tables have it as it is, and it is not due soon. The lock is held.
 func (j *journal) evict(id uint64) {
 	s, has := j.cold.stored[id]
-	if !has || !j.isFarAhead(s.place) || j.cold.keepWarm[s.place.Tube] > 0 || j.isChanging(id) {
+	if !has || j.cold.allWarm || !j.isFarAhead(s.place) || j.cold.keepWarm[s.place.Tube] > 0 || j.isChanging(id) {
 		return
 	}
 	var metadata tube.Metadata

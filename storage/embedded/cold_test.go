@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -418,5 +419,39 @@ func TestColdClockSet(t *testing.T) {
 	r, _ := ready() // those that were due stay ready
 	if stats := do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "cold"})[0].Answer.TubeStats; r > 100 || r+int(stats.Delayed) != n-100 {
 		t.Errorf("set back, %d jobs are ready, %d delayed", r, stats.Delayed)
+	}
+}
+
+// callContext calls a function each time when it is asked whether it has ended.
+type callContext struct {
+	context.Context
+	call func()
+}
+
+func (c callContext) Err() error {
+	c.call()
+	return c.Context.Err()
+}
+
+// TestColdWhileBuried: when all jobs are buried, none is left out because it becomes cold meanwhile.
+func TestColdWhileBuried(t *testing.T) {
+	const n = 50
+	s := coldDisk().open(t)
+	defer s.Close()
+	e := s.(waitingEngine).Engine
+	for i := range n {
+		do(t, s, storage.Op{Kind: storage.Put, Tube: "cold", Delay: 1000, TTR: 10, Body: fmt.Append(nil, "body ", i)})
+	}
+	calls, queues := 0, 2*len(e.machine.Tubes())
+	ctx := callContext{t.Context(), func() {
+		if calls++; calls == queues+1 { // the cold jobs of all queues are buried
+			endWindows(t, e)
+		}
+	}}
+	if _, err := e.buryAll(ctx, "all"); err != nil {
+		t.Fatal(err)
+	}
+	if stats := do(t, s, storage.Op{Kind: storage.TubeStats, Tube: "cold"})[0].Answer.TubeStats; stats.Buried != n || stats.Delayed != 0 {
+		t.Errorf("%d jobs are buried, %d delayed", stats.Buried, stats.Delayed)
 	}
 }

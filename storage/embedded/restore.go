@@ -208,7 +208,13 @@ func (e *Engine) buryAll(ctx context.Context, reason string) (buried int, err er
 		e.idle.Wait()
 	}
 	left := e.machine.PendingDeadLetters()
+	e.cold.allWarm = true // otherwise some could become cold between buryCold and the rest
 	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.cold.allWarm = false
+		e.mu.Unlock()
+	}()
 	if left > 0 {
 		return 0, fmt.Errorf("burying all jobs: %d cannot be sent to their dead-letter tubes", left)
 	}
