@@ -39,7 +39,9 @@ func TestEndsWithSilentUpstream(t *testing.T) {
 	silent := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	p, _ := serve(t, "-p0", "--upstream", silent.Addr().String(), "--grace", "100ms")
-	must(must(silent.Accept())(t).Read(make([]byte, 1)))(t) // it waits for an answer now
+	conn := must(silent.Accept())(t)
+	defer conn.Close()                  // not before: without a reference to it, the collector closes it
+	must(conn.Read(make([]byte, 1)))(t) // it waits for an answer now
 	p.signal(t, syscall.SIGTERM)
 	began := time.Now()
 	if p.code(t); p.Cmd.ProcessState.ExitCode() != 0 || time.Since(began) > busy.Times(10*time.Second) || !strings.Contains(p.stderr.String(), "has not answered by the end of the grace period") {

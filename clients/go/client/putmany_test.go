@@ -74,7 +74,7 @@ func TestPutManyLost(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(20 * time.Millisecond << (n % 6)): // on a busy machine a group needs more than 20 ms
-				proxy.Cut()
+				proxy.CutOnReply()
 			}
 		}
 	}()

@@ -17,6 +17,7 @@ type Proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	mute  bool // replies are dropped
+	cut   bool // the next reply is dropped, and all connections are broken then
 	shut  bool // new connections are closed at once
 
 	late sync.RWMutex // locked while replies are delayed
@@ -73,8 +74,13 @@ func (p *Proxy) forward(to, from net.Conn, replies bool) {
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
-		drop := replies && p.mute
+		drop, cut := replies && p.mute, replies && p.cut && n > 0
+		p.cut = p.cut && !cut
 		p.mu.Unlock()
+		if cut {
+			p.Cut()
+			return
+		}
 		if n > 0 && !drop {
 			if replies {
 				p.late.RLock()
@@ -104,6 +110,13 @@ func (p *Proxy) Cut() {
 		c.Close()
 	}
 	clear(p.conns)
+}
+
+// CutOnReply breaks all connections instead of forwarding the next reply.
+func (p *Proxy) CutOnReply() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
 }
 
 // Mute drops all replies from now on, or no longer.
