@@ -19,7 +19,7 @@ const (
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
 	// says; for tube.Release, Bury and Park Args.Reason and By; for tube.Delete and Finish Args.By; for
-	// Finish and SaveCheckpoint Args.Data; for Touch Args.Progress; for KickJob Args.KeepCheckpoint → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing; for ReserveJob perhaps Result.Elsewhere. If Holder is tube.LeaseHolder, Args.Lease is the
+	// Finish and SaveCheckpoint Args.Data; for Touch Args.Progress; for KickJob Args.KeepCheckpoint; for Expire, which takes a job back from whoever holds it, Args.Reason and By → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing; for ReserveJob and Expire perhaps Result.Elsewhere. If Holder is tube.LeaseHolder, and Move not Expire, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.

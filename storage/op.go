@@ -150,7 +150,7 @@ type Result struct {
 	Ended   []*tube.Ended
 	NotKept bool // tube.Finish, and nothing was done, or WaitEnded: no record of the job would be kept
 
-	Elsewhere string // tube.ReserveJob, NotFound: another instance holds the job, which may be dead. Its name, and a text that is another one after each sign of life of it
+	Elsewhere string // tube.ReserveJob and Expire, NotFound: another instance holds the job, which may be dead. Its name, and a text that is another one after each sign of life of it
 }
 
 // recordsOf returns the records of a result, which can be nil, that are of a type.

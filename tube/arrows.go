@@ -18,7 +18,7 @@ const (
 	SaveCheckpoint // a Touch that also replaces the checkpoint of the job, see CheckpointRef
 	KickJob
 	Snooze   // a release that is no failure, and counts neither as one nor as a delivery
-	Expire   // the TTR of a reservation has run out; not the end of a job's lifetime, see expiry.go
+	Expire   // the TTR of a reservation has run out, or somebody takes the job back from its holder; not the end of a job's lifetime, see expiry.go
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
 	Park     // the holder of a lease rejects the job, see Refused; only for LeaseHolder

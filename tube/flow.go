@@ -182,6 +182,8 @@ func (m *jobs) countArrow(now Instant, j *Job, arrow *Arrow) {
 		}
 	case arrow.Move == Touch || arrow.Move == SaveCheckpoint:
 		j.since = spanOf(time.Duration(now - j.delivered()))
+	case arrow.Move == Expire:
+		m.totals.Timeouts++
 	case arrow.Move == Snooze:
 		f.Snoozes++
 	case arrow.Move == Mature && j.counters[Reserves] == 0:

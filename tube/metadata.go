@@ -194,7 +194,7 @@ func (m *jobs) noteFailure(now Instant, j *Job, move Move, terms *Terms) {
 	if reason == "" && (how == NotFailed || how == FailedByBury || !m.notesFailures(j)) {
 		return
 	}
-	if move == Expire {
+	if move == Expire && reason == "" {
 		reason = ReasonTTR
 	}
 	if how != NotFailed {

@@ -26,7 +26,6 @@ func (t *Tube) fire(m *Machine, now Instant) {
 
 // fire ends the reservation whose TTR has run out.
 func (h *holding) fire(m *Machine, now Instant) {
-	m.totals.Timeouts++
 	m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder, &noTerms)
 }
 

@@ -120,7 +120,7 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op, p *pro
 		op.Answer.Result = &storage.Result{NotKept: true}
 		return true
 	}
-	if op.Holder == tube.LeaseHolder {
+	if op.Holder == tube.LeaseHolder && op.Move != tube.Expire {
 		job = e.machine.MoveLeased(now, op.Move, lease, op.ID, terms)
 	} else {
 		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)

@@ -11,6 +11,10 @@ import (
 
 // encodeMove appends a move of one job. It says whether the connection holds the job.
 func (p *partition) encodeMove(c *call, op *storage.Op) {
+	if op.Move == tube.Expire {
+		p.encodeTakeBack(c, op)
+		return
+	}
 	if op.Holder == tube.LeaseHolder {
 		encodeMoveLeased(c, op)
 		return
@@ -39,6 +43,19 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		if op.Move == tube.Release || op.Move == tube.Snooze || op.Move == tube.Bury {
 			held.spent = c.number
 		}
+	}
+	c.expect((*partition).readMove, op)
+}
+
+// encodeTakeBack appends an expire, whoever holds the job. Later operations of the same call find that a connection here has lost it.
+func (p *partition) encodeTakeBack(c *call, op *storage.Op) {
+	c.addReason(op)
+	c.words("move", op.Move.String(), boolArg(false))
+	c.addID(op.ID)
+	c.words(&op.Pri, &op.Delay)
+	if held := p.holdings.get(op.ID); held != nil {
+		p.holdings.splitSet(held)
+		held.spent = c.number
 	}
 	c.expect((*partition).readMove, op)
 }

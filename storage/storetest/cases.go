@@ -118,6 +118,12 @@ var cases = map[string]func(*harness){
 	"rules: what crash keeps": testRulesCrash,
 	"rules: parked at end":    testParkedAtEnd,
 
+	"taken back":                 testTakenBack,
+	"taken back: lease":          testLeaseTakenBack,
+	"taken back: rules":          testTakenBackRules,
+	"taken back: what survives":  testTakenBackSurvives,
+	"taken back: while many are": testTakenBackOfMany,
+
 	"checkpoints":               testCheckpoints,
 	"checkpoints: touch":        testCheckpointTouches,
 	"checkpoints: leased":       testCheckpointLeased,

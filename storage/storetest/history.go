@@ -149,7 +149,7 @@ func (h *history) setRules(rules bool) {
 // reportCoverage fails if a state × move × holder pair never occurred.
 func reportCoverage(t *testing.T, covered map[string]int) {
 	for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
-		for move := tube.ReserveJob; move < tube.Expire; move++ {
+		for move := tube.ReserveJob; move <= tube.Expire; move++ {
 			for _, mine := range []bool{false, true} {
 				if mine && state != tube.Reserved {
 					continue

@@ -357,7 +357,7 @@ func (m *Model) move(op *storage.Op) {
 	}
 	mine := j.state == tube.Reserved && j.holder == op.Holder
 	free := j.state != tube.Reserved
-	if op.Holder == tube.LeaseHolder {
+	if op.Holder == tube.LeaseHolder && op.Move != tube.Expire {
 		if !mine || op.Args.Lease != j.lease || j.lease == 0 {
 			return
 		}
@@ -390,6 +390,9 @@ func (m *Model) move(op *storage.Op) {
 		m.fail(j, op, tube.FailedByRelease)
 		j.counters[tube.Releases]++
 		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
+		m.sendPending()
+	case op.Move == tube.Expire && !free:
+		m.timeOut(j, op)
 		m.sendPending()
 	case op.Move == tube.Bury && mine:
 		j.pri = op.Pri

@@ -370,7 +370,7 @@ func (m *Model) fail(j *modelJob, op *storage.Op, how tube.Failed) {
 		return
 	}
 	notes, reason := tube.Notes{}, args.Reason
-	if how == tube.FailedByTTR {
+	if how == tube.FailedByTTR && reason == "" {
 		reason = "ttr"
 	}
 	if j.metadata.Notes != nil {

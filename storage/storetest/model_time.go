@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -33,10 +34,7 @@ func (m *Model) Tick(then time.Duration) {
 		counts := m.batchCounts()
 		switch j := e.job; {
 		case e.ttr:
-			j.counters[tube.Timeouts]++
-			m.fail(j, nil, tube.FailedByTTR)
-			m.timeouts++
-			m.endDelivery(j, true, 0)
+			m.timeOut(j, nil)
 		case j.state == tube.Ready || j.state == tube.Delayed:
 			m.expire(j)
 		}
@@ -45,6 +43,14 @@ func (m *Model) Tick(then time.Duration) {
 	}
 	m.giveTurns(ready)
 	m.seeGroups(busy)
+}
+
+// timeOut ends a reservation whose TTR is over, or by op, which takes the job back.
+func (m *Model) timeOut(j *modelJob, op *storage.Op) {
+	j.counters[tube.Timeouts]++
+	m.fail(j, op, tube.FailedByTTR)
+	m.timeouts++
+	m.endDelivery(j, true, 0)
 }
 
 // ending is the end of a TTR, or of the time of a job that is ready or delayed.

@@ -153,7 +153,7 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 // randomMove makes op a Move, often by the holder of the job.
 func (h *history) randomMove(op storage.Op) storage.Op {
 	r := h.random
-	moves := []tube.Move{tube.ReserveJob, tube.Seize, tube.Delete, tube.Release, tube.Bury, tube.Touch, tube.SaveCheckpoint, tube.KickJob, tube.Snooze}
+	moves := []tube.Move{tube.ReserveJob, tube.Seize, tube.Delete, tube.Release, tube.Bury, tube.Touch, tube.SaveCheckpoint, tube.KickJob, tube.Snooze, tube.Expire}
 	op.Kind, op.Move = storage.Move, moves[r.IntN(len(moves))]
 	if op.Move == tube.Delete && r.IntN(3) == 0 {
 		op.Move = tube.Finish
@@ -176,7 +176,7 @@ func (h *history) untried(op *storage.Op) (move tube.Move, found bool) {
 	if j == nil {
 		return 0, false
 	}
-	for move = tube.ReserveJob; move < tube.Expire; move++ {
+	for move = tube.ReserveJob; move <= tube.Expire; move++ {
 		if h.covered[coverKey(j.state, move, j.state == tube.Reserved && j.holder == op.Holder)] == 0 {
 			return move, true
 		}

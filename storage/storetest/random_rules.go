@@ -125,7 +125,7 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 	if move == tube.SaveCheckpoint || move == tube.KickJob || move == tube.Touch && r.IntN(2) == 0 {
 		return h.randomCheckpoint(move, args)
 	}
-	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
+	if move != tube.Release && move != tube.Bury && move != tube.Expire || r.IntN(2) == 0 {
 		return args
 	}
 	if args == nil {
@@ -206,6 +206,8 @@ func (h *history) oneInstance(batch []storage.Op) {
 		op := &batch[i]
 		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move.Brings()
 		switch {
+		case op.Kind == storage.Move && op.Move == tube.Expire:
+			op.Holder = h.reserver
 		case len(batch) > 1 && (op.Kind == storage.Ref || op.Kind == storage.TubeStats): // these are for the first server
 			op.Kind = storage.Peek
 		case (reserves || len(batch) > 1) && op.Holder != 0 && op.Holder != tube.LeaseHolder:

@@ -1,10 +1,15 @@
 -- Moves of single jobs, and kicks.
 
--- answer_no_move answers that a move of a job is not possible: if it is a reserve-job of one that another instance holds, which that is,
--- and when it has sent its last heartbeat.
+-- holder_of returns which instance holds a job, which can be nil; '' if none.
+local function holder_of(j)
+  if not j or j.state ~= 'reserved' or j.leased then return '' end
+  return select(2, SLOW.reserved_until(j.key))
+end
+
+-- answer_no_move answers that a move of a job is not possible: if it is a reserve-job, or an expire, of one that another instance holds,
+-- which that is, and when it has sent its last heartbeat.
 local function answer_no_move(j, move)
-  local inst = ''
-  if move == 'reserve-job' and j and j.state == 'reserved' and not j.leased then inst = select(2, SLOW.reserved_until(j.key)) end
+  local inst = (move == 'reserve-job' or move == 'expire') and holder_of(j) or ''
   if inst == '' or inst == INSTANCE then
     answer(NOT_FOUND)
     return
@@ -16,15 +21,16 @@ end
 -- move: moves a job along an arrow (state transition)
 --
 -- ARGV    'move', move, mine, id, pri, delay
---           move        its name in package tube, such as 'release'
---           mine        1 if the connection held the job before this call
+--           move        its name in package tube, such as 'release'; 'expire' takes a job back from its lease or from a connection of this
+--                       instance
+--           mine        1 if the connection held the job before this call; 0 for expire
 --           pri, delay  for moves that set them; else ignored
 -- Keys    reads and writes the record; removes the job from ready:, delayed: or buried:TUBE or
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
 --         tube:TUBE, counts
 -- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job and seize the job is also in
 --         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT, or for finish NOT_KEPT, or for
---         reserve-job ELSEWHERE, and an instance with its last heartbeat
+--         reserve-job and expire ELSEWHERE, and an instance with its last heartbeat
 OPERATIONS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local seizes = move == 'seize'
@@ -37,6 +43,13 @@ OPERATIONS['move'] = function(i)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
   if arrow and brings and not seizes and limited and not SLOW.groups().may_start(j, group_of(j)) then arrow = nil end
+  if arrow and move == 'expire' then
+    if not j.leased and holder_of(j) ~= INSTANCE then
+      arrow = nil
+    else
+      sum.timeouts = sum.timeouts + 1
+    end
+  end
   if arrow and move == 'finish' and SLOW.keep_of(j) == 0 then
     answer(NOT_KEPT)
     return i + 5

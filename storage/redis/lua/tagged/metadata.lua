@@ -115,7 +115,7 @@ end
 function SLOW.note_failure(j, arrow)
   local how, reason, holder = REASON.FAILED[arrow], sum.reason or '', sum.reason and sum.failed_holder or ''
   if reason == '' and (not how or arrow == 'bury reserved' or not SLOW.notes_failures(j)) then return end
-  if arrow == 'expire reserved' then reason = REASON.TTR end
+  if arrow == 'expire reserved' and reason == '' then reason = REASON.TTR end
   local f = change_metadata(j)
   local keep = length_of(j.key) - CHANGING - REASON.size(f)
   if reason ~= '' then f.reason, f.failed_ms = reason, NOW end

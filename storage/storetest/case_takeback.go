@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// takeBack takes a job back from whoever holds it, and reports whether somebody did.
+func (b *harness) takeBack(id uint64, by, reason string) bool {
+	b.Helper()
+	a := b.do(storage.Op{Kind: storage.Move, Move: tube.Expire, ID: id, Args: &storage.Args{By: by, Reason: reason}})
+	if a.Err != nil {
+		b.Fatalf("taking back job %d: %v", id, a.Err)
+	}
+	return !a.NotFound
+}
+
+// wantFenced checks that a holder can do nothing with a job any more.
+func (b *harness) wantFenced(what string, h tube.Holder, id, lease uint64) {
+	b.Helper()
+	for _, move := range []tube.Move{tube.Touch, tube.SaveCheckpoint, tube.Release, tube.Snooze, tube.Bury, tube.Finish, tube.Delete} {
+		a := b.do(storage.Op{Kind: storage.Move, Move: move, Holder: h, ID: id, Args: &storage.Args{Lease: lease, Data: []byte("late")}})
+		if a.Err != nil || !a.NotFound {
+			b.Fatalf("%s: a late %v of job %d was answered with %+v", what, move, id, a)
+		}
+	}
+}
+
+// testTakenBack: a job that is taken back is ready at once, and its holder has lost it.
+func testTakenBack(b *harness) {
+	for what, id := range b.ofManySizes("t") {
+		if b.takeBack(id, "", "") {
+			b.Fatalf("%s: a job was taken back that nobody holds", what)
+		}
+		b.must(tube.ReserveJob, 1, id)
+		before := b.totals().Timeouts
+		if !b.takeBack(id, "a worker", "taken back by ada") {
+			b.Fatalf("%s: the job was not taken back", what)
+		}
+		s := b.job(id)
+		if s.State != tube.Ready || s.Counters[tube.Timeouts] != 1 || s.Counters[tube.Reserves] != 1 || b.totals().Timeouts != before+1 {
+			b.Fatalf("%s: taken back: %s", what, showJob(&s))
+		}
+		last := s.Metadata.AllNotes().Attempts
+		if len(last) != 1 || last[0].How != tube.FailedByTTR || last[0].Holder != "a worker" || last[0].Reason != "taken back by ada" {
+			b.Fatalf("%s: its attempts are %+v", what, last)
+		}
+		if b.takeBack(id, "", "") {
+			b.Fatalf("%s: it was taken back twice", what)
+		}
+		b.must(tube.ReserveJob, 2, id)
+		b.wantFenced(what, 1, id, 0)
+		b.must(tube.Delete, 2, id)
+	}
+	if b.takeBack(12345, "", "") {
+		b.Fatal("a job was taken back that does not exist")
+	}
+}
+
+// testLeaseTakenBack: a lease is fenced, also when the job is leased again.
+func testLeaseTakenBack(b *harness) {
+	id := b.put("t", 5)
+	_, token := b.lease("t")
+	if !b.takeBack(id, "", "by hand") {
+		b.Fatal("a leased job was not taken back")
+	}
+	if s := b.job(id); s.State != tube.Ready || s.Leased {
+		b.Fatalf("taken back: %s", showJob(&s))
+	}
+	_, next := b.lease("t")
+	b.wantFenced("leased again", tube.LeaseHolder, id, token)
+	if b.do(storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: id, Args: &storage.Args{Lease: next}}).NotFound {
+		b.Fatal("the present lease cannot delete the job")
+	}
+}
+
+// testTakenBackRules: taking back is a failure to the rules, as the end of the TTR is.
+func testTakenBackRules(b *harness) {
+	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: []time.Duration{10 * time.Second}, Dead: "dead"}})
+	b.must(tube.ReserveJob, 1, id)
+	b.takeBack(id, "", "")
+	if s := b.job(id); s.State != tube.Delayed || s.Metadata.AllNotes().Reason != tube.ReasonTTR {
+		b.Fatalf("after the first: %s", showJob(&s))
+	}
+	b.must(tube.ReserveJob, 1, id)
+	b.takeBack(id, "", "too often")
+	b.advance(time.Second)
+	dead := b.head("dead", tube.Ready)
+	s := b.job(dead)
+	if s.Metadata == nil || s.Metadata.FromID != id || s.Metadata.AllNotes().Reason != "too often" {
+		b.Fatalf("after the second: %s", showJob(&s))
+	}
+}
+
+// testTakenBackSurvives: that a job was taken back survives a restart.
+func testTakenBackSurvives(b *harness) {
+	if !b.engine.Durable {
+		b.Skip("keeps nothing")
+	}
+	id := b.put("t", 5)
+	b.must(tube.ReserveJob, 1, id)
+	b.takeBack(id, "", "by hand")
+	b.close()
+	b.open()
+	if s := b.job(id); s.State != tube.Ready || s.Counters[tube.Timeouts] != 1 || s.Metadata.AllNotes().Reason != "by hand" {
+		b.Errorf("after a restart: %s", showJob(&s))
+	}
+}
+
+// testTakenBackOfMany: of many jobs that a holder got at once, it loses only the one, whether it deletes the others before or after.
+func testTakenBackOfMany(b *harness) {
+	const many = 20
+	puts, takes := make([]storage.Op, many), make([]storage.Op, many)
+	for i := range puts {
+		puts[i] = storage.Op{Kind: storage.Put, Tube: "t", Pri: 5, TTR: 60, Body: fmt.Append(nil, "body ", i)}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+	}
+	b.batch(puts...)
+	taken := b.batch(takes...)
+	b.must(tube.Delete, 1, taken[0].Answer.ID)
+	lost := taken[many/2].Answer.ID
+	if !b.takeBack(lost, "", "") {
+		b.Fatal("the job was not taken back")
+	}
+	deletes := make([]storage.Op, many)
+	for i := range deletes {
+		deletes[i] = storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: taken[i].Answer.ID}
+	}
+	b.must(tube.ReserveJob, 2, lost)
+	for i, op := range b.batch(deletes...) {
+		if want := i == 0 || op.ID == lost; op.Answer.NotFound != want {
+			b.Errorf("delete %d of job %d: not found: %v", i, op.ID, op.Answer.NotFound)
+		}
+	}
+	b.must(tube.Delete, 2, lost)
+	if s := b.totals(); s.Reserved+s.Ready > 0 {
+		b.Errorf("jobs are left: %+v", s)
+	}
+}
