@@ -303,6 +303,15 @@ func parseHistory(c *Command, args []byte) (ok bool) {
 // parseListClients parses [COUNT [CURSOR]], which must end the line.
 func parseListClients(c *Command, args []byte) bool { return c.readListed(args, MaxCursor) }
 
+// parseCloseClient parses ID [INSTANCE], which must end the line.
+func parseCloseClient(c *Command, args []byte) (ok bool) {
+	if c.ID, args, ok = u64(args); !ok || len(args) == 0 {
+		return ok
+	}
+	c.To, args = nextWord(args)
+	return field.Printable(c.To, MaxClient) && len(args) == 0
+}
+
 // parseNameClient parses NAME, which must end the line. In double quotes it can have spaces and UTF-8.
 func parseNameClient(c *Command, args []byte) (ok bool) {
 	if args = skipSpaces(args); len(args) > 0 && args[0] == '"' {

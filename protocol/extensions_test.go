@@ -351,6 +351,19 @@ var extended = map[string]string{
 	"replay-job 7 ":                   "replay-job BAD_FORMAT",
 	"replay-job x":                    "replay-job BAD_FORMAT",
 
+	"take-back 7":   "take-back 7",
+	"take-back 7 8": "take-back BAD_FORMAT",
+	"take-back x":   "take-back BAD_FORMAT",
+	"take-back":     unknown,
+
+	"close-client 7":           "close-client 7",
+	"close-client 7 host:1:2":  "close-client 7 host:1:2",
+	"close-client 7 {key+}":    "close-client BAD_FORMAT",
+	"close-client 7 a b":       "close-client BAD_FORMAT",
+	"close-client 7 ":          "close-client BAD_FORMAT",
+	"close-client a":           "close-client BAD_FORMAT",
+	"close-client":             unknown,
+
 	"client b-1:":   "client b-1:",
 	"client {key}":  "client {key}",
 	"client {key+}": "client BAD_FORMAT",

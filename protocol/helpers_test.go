@@ -57,7 +57,7 @@ func show(c *Command) string {
 		return fmt.Sprintf("watch %s", c.Name)
 	case Use, Ignore, StatsTube, GetPolicy, NameClient:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
-	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, GetCheckpoint, StatsJob, StatsEnded:
+	case Peek, ReserveJob, Delete, KickJob, ReplayJob, TakeBack, Touch, GetCheckpoint, StatsJob, StatsEnded:
 		return fmt.Sprint(c.Verb, " ", c.ID, wordIf(c.KeepCheckpoint, " keep-checkpoint"), showTags(c.Tags))
 	}
 	return showExtension(c)
@@ -96,6 +96,8 @@ func showExtension(c *Command) string {
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.MaxJobs, c.Cursor), " ")
 	case ListClients:
 		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.MaxJobs, c.Cursor), " ")
+	case CloseClient:
+		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.ID, c.To), " ")
 	case Find, DeleteKey:
 		return fmt.Sprintf("%s %s %s", s, c.Name, c.Key)
 	case FlushTube:

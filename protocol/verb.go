@@ -65,9 +65,11 @@ const (
 	FlushTube
 	MoveJobs
 	ReplayJob
+	TakeBack
 	Auth
 	NameClient
 	ListClients
+	CloseClient
 	SetGroup
 	GetGroup
 	ListGroups
@@ -200,9 +202,11 @@ var table = [NumVerbs]Spec{
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
 	ReplayJob:          {Prefix: "replay-job ", Extension: true, Done: "REPLAYED", Need: Need{MayAdmin, OfJob}, parse: parseKickJob},
+	TakeBack:           {Prefix: "take-back ", Extension: true, Done: "TAKEN_BACK", Need: Need{MayAdmin, OfJob}, parse: parseID},
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
+	CloseClient:        {Prefix: "close-client ", Extension: true, Done: "CLOSED", Need: Need{MayAdmin, Everywhere}, parse: parseCloseClient},
 	SetGroup:           {Prefix: "set-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetGroup},
 	GetGroup:           {Prefix: "get-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
 	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},

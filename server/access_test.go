@@ -170,6 +170,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.FlushTube:          {"", "flush-tube t", "FLUSHED", false},
 	protocol.MoveJobs:           {"", "move-jobs t ready t 1", "MOVED 0", false},
 	protocol.ReplayJob:          {"", "replay-job {id}", "NOT_FOUND", false},
+	protocol.TakeBack:           {"", "take-back {id}", "NOT_FOUND", false},
+	protocol.CloseClient:        {"", "close-client 99999", "NOT_FOUND", false},
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
 	protocol.NameClient:         {"", "client a", "NAMED", false},
 	protocol.ListClients:        {"", "list-clients", "OK", false},

@@ -6,6 +6,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/queue"
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // This file has the commands about connections.
@@ -14,6 +15,7 @@ func init() {
 	addVerbs(map[protocol.Verb]handler{
 		protocol.NameClient:  {planNameClient, answerDone},
 		protocol.ListClients: {planListClients, answerListClients},
+		protocol.CloseClient: {planCloseClient, answerAsked},
 	})
 }
 
@@ -64,6 +66,13 @@ func answerListClients(s *session, r *request, _ *storage.Answer) {
 		p.Flow(clientLine(&page.Clients[i]))
 	}
 	s.out.OK(p.Bytes())
+}
+
+func planCloseClient(s *session, c *protocol.Command, r *request) {
+	instance, id := string(c.To), tube.Holder(c.ID)
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		return func(s *session) { s.out.Done(protocol.CloseClient) }, s.queue.CloseClient(ctx, instance, id)
+	})
 }
 
 // clientLine returns the line of list-clients for a connection.

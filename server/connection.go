@@ -28,7 +28,7 @@ func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain(
 var capabilities = []string{
 	"put-tags", "meta", "reason", "policy", "patterns", "backoff", "expire", "lease", "batch", "info", "list-jobs",
 	"flush", "move", "replay", "drain", "clients", "weights", "restore", "groups", "schedules", "batches", "results", "history",
-	"checkpoint", "progress",
+	"checkpoint", "progress", "take-back",
 }
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) {

@@ -7,6 +7,7 @@ import (
 
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
+	"redstalk/tube"
 )
 
 // Lists of connections cost nothing when nobody asks: nothing is recorded for them. A session is
@@ -76,6 +77,17 @@ func (s *Server) describe(sessions []*session) []queue.Client {
 	}
 	sortClients(all)
 	return all
+}
+
+// CloseClient implements queue.ClientSource.
+func (s *Server) CloseClient(id tube.Holder) bool {
+	for _, ss := range s.allSessions() {
+		if ss.holder == id {
+			ss.signal(forceClose)
+			return true
+		}
+	}
+	return false
 }
 
 func sortClients(all []queue.Client) {

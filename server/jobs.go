@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"strings"
 	"sync"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -27,6 +29,7 @@ func init() {
 		protocol.Reschedule:  {planReschedule, answerDone},
 		protocol.SetPriority: {planSetPriority, answerDone},
 		protocol.ReplayJob:   {planReplay, answerDone},
+		protocol.TakeBack:    {planTakeBack, answerAsked},
 	})
 }
 
@@ -122,4 +125,14 @@ func planReplay(s *session, c *protocol.Command, r *request) {
 
 func planSetPriority(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
+}
+
+func planTakeBack(s *session, c *protocol.Command, r *request) {
+	id, user := c.ID, ""
+	if s.principal != nil {
+		user = s.principal.user.Name()
+	}
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		return func(s *session) { s.out.Done(protocol.TakeBack) }, s.queue.TakeBack(ctx, id, queue.TakenBackBy(user))
+	})
 }

@@ -66,7 +66,7 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 			s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.WaitEnded, ID: c.ID})
 		}
 	}
-	s.endsBurst = s.endsBurst || c.Verb == protocol.WaitJob && c.Timeout > 0 || c.Verb == protocol.ReserveJob && s.queue.Shared()
+	s.endsBurst = s.endsBurst || c.Verb == protocol.TakeBack || c.Verb == protocol.WaitJob && c.Timeout > 0 || c.Verb == protocol.ReserveJob && s.queue.Shared()
 	body := ownBody(c)
 	s.bytes += len(body)
 	command := *c

@@ -34,7 +34,10 @@ type PeerStore interface {
 	// answer until ctx ends, or is known to be silent, has no answer.
 	AskPeers(ctx context.Context, from, question string) ([]PeerAnswer, error)
 
-	// AskHolder asks the server that a job's stats name in HeldAt.
+	// AskPeer asks the server of that name. Without an answer until ctx ends it returns an error.
+	AskPeer(ctx context.Context, peer, question string) (answer string, err error)
+
+	// AskHolder is AskPeer for the server that a job's stats name in HeldAt.
 	AskHolder(ctx context.Context, job *tube.JobStats, question string) (answer string, err error)
 }
 

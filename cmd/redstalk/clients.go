@@ -45,24 +45,15 @@ func clients(t *task) error {
 		return err
 	}
 	b := &table{head: []string{"ADDRESS", "NAME", "USER", "INSTANCE", "WAITING", "HOLDS", "CONNECTED", "WATCHES"}, left: 8}
-	missing := make(map[string]bool)
-	for cursor, more := "", true; more && t.Context.Context.Err() == nil; more = cursor != "" {
-		page, err := t.pageOfClients(cursor)
-		if err != nil {
-			return err
+	missing, err := t.eachClient(func(c *connection) error {
+		if t.Bool("json") {
+			return t.printJSON(c)
 		}
-		for i := range page.Clients {
-			c := &page.Clients[i]
-			if !t.Bool("json") {
-				b.add(c.row(time.Now())...)
-			} else if err := t.printJSON(c); err != nil {
-				return err
-			}
-		}
-		for _, name := range page.Missing {
-			missing[name] = true
-		}
-		cursor = page.Next
+		b.add(c.row(time.Now())...)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if !t.Bool("json") {
 		if err := b.print(t.out); err != nil {
@@ -70,6 +61,27 @@ func clients(t *task) error {
 		}
 	}
 	return incomplete(missing)
+}
+
+// eachClient passes all connections to do, until it fails. It returns the instances that have not answered.
+func (t *task) eachClient(do func(*connection) error) (missing map[string]bool, err error) {
+	missing = make(map[string]bool)
+	for cursor, more := "", true; more && t.Context.Context.Err() == nil; more = cursor != "" {
+		page, err := t.pageOfClients(cursor)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Clients {
+			if err := do(&page.Clients[i]); err != nil {
+				return nil, err
+			}
+		}
+		for _, name := range page.Missing {
+			missing[name] = true
+		}
+		cursor = page.Next
+	}
+	return missing, nil
 }
 
 // pageOfClients is a page of list-clients.

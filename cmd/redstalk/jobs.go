@@ -16,7 +16,7 @@ import (
 // jobCommands are the commands that change jobs by their ids.
 func jobCommands() []*cli.Command {
 	return []*cli.Command{
-		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), checkpointCommand(), rescheduleCommand(), priorityCommand(),
+		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), takeBackCommand(), buryCommand(), releaseCommand(), touchCommand(), checkpointCommand(), rescheduleCommand(), priorityCommand(),
 	}
 }
 
@@ -57,7 +57,7 @@ func deleteJobs(t *task) error {
 	if lease := t.String("lease"); lease != "" {
 		return byLease(t, ids, "deleting", "DELETED", func(id uint64) string { return fmt.Sprintf("delete-lease %d %s", id, lease) })
 	}
-	return forEachJob(t, ids, "deleted", client.Deleted, client.AppendDelete)
+	return forEachJob(t, ids, "deleted", "DELETED", client.AppendDelete)
 }
 
 // idsFrom reads the ids of the arguments, or of standard input if the argument is "-".
@@ -93,19 +93,9 @@ func byLease(t *task, ids []uint64, doing, want string, command func(id uint64) 
 
 // forEachJob sends a command for each job, and prints for how many it succeeded. If a job was not
 // found it returns an error.
-func forEachJob(t *task, ids []uint64, done string, want client.Word, command func(out []byte, id uint64) []byte) error {
+func forEachJob(t *task, ids []uint64, done, want string, command func(out []byte, id uint64) []byte) error {
 	count, missing := 0, []uint64{}
-	err := t.pipeline(done+" jobs", len(ids), func(out []byte, i int) []byte { return command(out, ids[i]) }, func(i int, r *client.Reply) error {
-		switch r.Word {
-		case want:
-			count++
-		case client.NotFound:
-			missing = append(missing, ids[i])
-		default:
-			return replyError(fmt.Sprintf("job %d", ids[i]), r)
-		}
-		return nil
-	})
+	err := t.pipeline(done+" jobs", len(ids), func(out []byte, i int) []byte { return command(out, ids[i]) }, countReplies(ids, want, &count, &missing))
 	if err != nil {
 		return fmt.Errorf("%w (%d were %s)", err, count, done)
 	}
@@ -116,6 +106,22 @@ func forEachJob(t *task, ids []uint64, done string, want client.Word, command fu
 		return notFound("not found, or in a state that does not allow it: %s", formatIDs(missing))
 	}
 	return nil
+}
+
+// countReplies returns what takes the replies to commands about these jobs: it counts those with the wanted word, and collects the jobs that
+// were not found.
+func countReplies(ids []uint64, want string, count *int, missing *[]uint64) func(i int, r *client.Reply) error {
+	return func(i int, r *client.Reply) error {
+		switch {
+		case string(r.Line) == want:
+			*count++
+		case r.Word == client.NotFound:
+			*missing = append(*missing, ids[i])
+		default:
+			return replyError(fmt.Sprintf("job %d", ids[i]), r)
+		}
+		return nil
+	}
 }
 
 // formatIDs returns the first few of the ids.
@@ -145,7 +151,7 @@ func kick(t *task) error {
 		if t.NArg() > 0 {
 			return usage("kick takes either a count or --id")
 		}
-		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d%s\r\n", id, keep) })
+		return forEachJob(t, ids, "kicked", "KICKED", func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d%s\r\n", id, keep) })
 	}
 	count := uint64(1)
 	if t.NArg() > 0 {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-
-	"redstalk/protocol/client"
 )
 
 func replayCommand() *cli.Command {
@@ -182,15 +180,5 @@ func (t *task) pause(until <-chan time.Time) error {
 }
 
 func (t *task) replayStep(ids []uint64, keep string, count *int, missing *[]uint64) error {
-	return t.pipeline("replaying jobs", len(ids), func(out []byte, i int) []byte { return fmt.Appendf(out, "replay-job %d%s\r\n", ids[i], keep) }, func(i int, r *client.Reply) error {
-		switch {
-		case string(r.Line) == "REPLAYED":
-			*count++
-		case r.Word == client.NotFound:
-			*missing = append(*missing, ids[i])
-		default:
-			return replyError(fmt.Sprintf("job %d", ids[i]), r)
-		}
-		return nil
-	})
+	return t.pipeline("replaying jobs", len(ids), func(out []byte, i int) []byte { return fmt.Appendf(out, "replay-job %d%s\r\n", ids[i], keep) }, countReplies(ids, "REPLAYED", count, missing))
 }

@@ -68,6 +68,15 @@ func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutp
 	return &clientsOutput{page}, nil
 }
 
+type closeClientInput struct {
+	ID       uint64 `path:"id" minimum:"1"`
+	Instance string `query:"instance" maxLength:"128" doc:"of the connection, as the list has it; without it: that which receives the request"`
+}
+
+func (svc *service) closeClient(ctx context.Context, in *closeClientInput) (*noOutput, error) {
+	return nil, svc.queue.CloseClient(ctx, in.Instance, tube.Holder(in.ID))
+}
+
 // holderInfo says who holds a reserved job.
 type holderInfo struct {
 	Name     string `json:"name,omitempty" doc:"of the connection"`
@@ -97,5 +106,7 @@ func (svc *service) clientOperations() []*row {
 	return []*row{
 		typed(svc, Operation{"GET", "/v1/clients", rightOf(protocol.ListClients), NoTube}, doc("clients", "List the connections of all instances", 200,
 			"By instance, then by the time of the connection. Without the right admin on all tubes: those of the same user."), svc.clients),
+		typed(svc, Operation{"DELETE", "/v1/clients/{id}", rightOf(protocol.CloseClient), NoTube}, doc("closeClient", "Close a connection", 204,
+			"As if the client had left: its jobs become ready, without a failure. Jobs that it has leased stay leased. A reserve that waits over HTTP ends without a job."), svc.closeClient),
 	}
 }

@@ -18,6 +18,8 @@ func (svc *service) jobChanges() []*row {
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", rightOf(protocol.KickJob), OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/replay", rightOf(protocol.ReplayJob), OfJob}, doc("replayJob", "Give a job another chance that has failed for good", 204,
 			"A job in a dead-letter tube goes back to the tube that it came from, where it is ready and has a new id. Any other job becomes ready, if it is buried. Failures and deliveries count from zero."), svc.replayJob),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/take-back", rightOf(protocol.TakeBack), OfJob}, doc("takeBack", "Take a reserved job back from whoever holds it", 204,
+			"As at the end of its TTR: that counts as a timeout, and without a retry delay the job is ready at once. Its worker, which may hang, can no longer finish it."), svc.takeBack),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", rightOf(protocol.Reschedule), OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", rightOf(protocol.SetPriority), OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
 	}
@@ -101,6 +103,19 @@ func (svc *service) replayJob(ctx context.Context, in *againInput) (*noOutput, e
 	return nil, svc.queue.Replay(ctx, in.ID, in.KeepCheckpoint)
 }
 
+func (svc *service) takeBack(ctx context.Context, in *JobPath) (*noOutput, error) {
+	return nil, svc.takeJobBack(ctx, in.ID)
+}
+
+// takeJobBack takes a job back on behalf of the user of a request.
+func (svc *service) takeJobBack(ctx context.Context, id uint64) error {
+	user := ""
+	if u := access.UserIn(ctx); u != nil {
+		user = u.Name()
+	}
+	return svc.queue.TakeBack(ctx, id, queue.TakenBackBy(user))
+}
+
 // checkReplay returns an error if the user may not send a job back to the tube that it came from.
 func (svc *service) checkReplay(ctx context.Context, id uint64) error {
 	u := access.UserIn(ctx)
@@ -138,7 +153,7 @@ func (svc *service) setPriority(ctx context.Context, in *priorityInput) (*noOutp
 
 type actionInput struct {
 	Body struct {
-		Action string   `json:"action" enum:"delete,kick,replay,bury,reschedule,priority,move"`
+		Action string   `json:"action" enum:"delete,kick,replay,take-back,bury,reschedule,priority,move"`
 		IDs    []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
 		ActionValues
 	}
@@ -216,6 +231,8 @@ func (svc *service) actionOf(ctx context.Context, action string, values *ActionV
 			}
 			return svc.queue.Replay(ctx, id, values.KeepCheckpoint)
 		}, nil
+	case "take-back":
+		return svc.takeJobBack, nil
 	case "bury":
 		return svc.buryJob, nil
 	case "move":

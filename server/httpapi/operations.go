@@ -92,7 +92,7 @@ func (svc *service) consoleOperations() []*row {
 		typed(svc, Operation{"GET", "/v1/tubes/{tube}/chart", rightOf(protocol.StatsTube), InPath}, doc("chart", "The chart of a tube for the last hour", 200,
 			"It is in the memory of the instance that receives the request."), svc.chart),
 		typed(svc, Operation{"POST", "/v1/jobs/actions", rightOf(protocol.KickJob), OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
-			"Reserved jobs are skipped."), svc.act),
+			"Reserved jobs are skipped, except by take-back, which skips all others."), svc.act),
 		typed(svc, Operation{"GET", "/v1/caller", rightOf(protocol.Capabilities), NoTube}, doc("caller", "The user of the request and its rights", 200, ""), svc.caller),
 		typed(svc, Operation{"GET", "/v1/store", rightOf(protocol.Stats), NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
 			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), svc.store),

@@ -119,6 +119,11 @@ func problemOf(err error) *problem {
 	if wrong, ok := errors.AsType[*schedule.FieldError](err); ok && !errors.Is(err, queue.ErrTooBig) {
 		return invalid("%s: %v", fieldName(wrong.Field), wrong.Err)
 	}
+	if peer, ok := errors.AsType[*queue.PeerError](err); ok {
+		p := newProblem(http.StatusServiceUnavailable, codeInternal, "%v", peer)
+		p.RetryAfter = retryAfter
+		return p
+	}
 	partly, _ := errors.AsType[partialError](err)
 	for _, r := range knownErrors {
 		if errors.Is(err, r.err) {

@@ -67,6 +67,7 @@ func (svc *service) reserve(w http.ResponseWriter, r *http.Request) {
 		svc.fail(w, r, err)
 		return
 	}
+	waiting := r
 	if request.wait > 0 {
 		if err := readRest(r); err != nil {
 			svc.fail(w, r, err)
@@ -81,11 +82,13 @@ func (svc *service) reserve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer svc.waiting.Release(client)
-		defer svc.reserves.add(svc.queue.NewHolder(), r, request.tubes)()
+		closable, end := svc.reserves.add(svc.queue.NewHolder(), r, request.tubes)
+		defer end()
+		waiting = closable
 	}
-	jobs, err := svc.reserveJobs(r, request)
+	jobs, err := svc.reserveJobs(waiting, request)
 	switch {
-	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, httpserve.ErrEnding), errors.Is(err, errACLChanged):
+	case errors.Is(err, errWaitClosed), errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, httpserve.ErrEnding), errors.Is(err, errACLChanged):
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case err != nil:

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,21 +27,40 @@ type waitingReserve struct {
 	request *http.Request
 	tubes   []string
 	since   time.Time
+	close   context.CancelCauseFunc
 }
 
-// add adds a request, under a number that no connection has, until end is called.
-func (w *waitingReserves) add(number tube.Holder, r *http.Request, tubes []string) (end func()) {
+// errWaitClosed ends a request that waits: an administrator has closed it.
+var errWaitClosed = errors.New("closed by an administrator")
+
+// add adds a request, under a number that no connection has, until end is called. It returns the request whose context ends when
+// it is closed.
+func (w *waitingReserves) add(number tube.Holder, r *http.Request, tubes []string) (closable *http.Request, end func()) {
+	ctx, cancel := context.WithCancelCause(r.Context())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {
 		w.all = make(map[tube.Holder]*waitingReserve)
 	}
-	w.all[number] = &waitingReserve{r, tubes, time.Now()}
-	return func() {
+	w.all[number] = &waitingReserve{r, tubes, time.Now(), cancel}
+	return r.WithContext(ctx), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.all, number)
+		cancel(nil)
 	}
+}
+
+// CloseClient implements queue.ClientSource: the request is answered that there is no job.
+func (w *waitingReserves) CloseClient(id tube.Holder) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	waiting := w.all[id]
+	if waiting == nil {
+		return false
+	}
+	waiting.close(errWaitClosed)
+	return true
 }
 
 // Clients implements queue.ClientSource.

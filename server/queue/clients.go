@@ -54,6 +54,9 @@ func (q *ClientQuery) Shows(user string) bool { return !q.Mine || q.User != "" &
 type ClientSource interface {
 	// Clients returns connections, in the order of their ids.
 	Clients(q *ClientQuery) []Client
+
+	// CloseClient begins to close a connection, as if its client had left. It reports false if there is no such connection.
+	CloseClient(id tube.Holder) bool
 }
 
 // ServeClients adds a listener whose connections are listed.

@@ -18,7 +18,7 @@
 //   - watch.go: Watcher, for the webhooks, which take jobs of very many tubes.
 //   - timer.go: the timer of the store.
 //   - clients.go, holders.go, takers.go: the connections of all servers on the store, and who
-//     holds a job or has taken its lease.
+//     holds a job or has taken its lease. takeback.go: jobs are taken back from them, and connections closed.
 //   - stats.go, report.go: counters and the stats pages as values. machine_linux.go: what the
 //     system says about the machine.
 //

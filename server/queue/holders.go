@@ -140,13 +140,16 @@ func (q *Queue) noteNamed(peer string, named bool) {
 // maxUnnamed limits the servers in clients.unnamed.
 const maxUnnamed = 1000
 
-// question is what a server asks another one.
+// question is what a server asks another one, or asks of it.
 type question struct {
 	Clients   *ClientQuery `json:"clients,omitempty"`
 	From      string       `json:"from,omitempty"`       // the cursor: a server,
 	FromAfter tube.Holder  `json:"from-after,omitempty"` // and one of its connections
 	Job       uint64       `json:"job,omitempty"`        // who holds this job,
 	Lease     uint64       `json:"lease,omitempty"`      // or has taken this lease of it?
+	TakeBack  uint64       `json:"take-back,omitempty"`  // to take this job back,
+	Reason    string       `json:"reason,omitempty"`     // for this reason
+	Close     tube.Holder  `json:"close,omitempty"`      // to close this connection
 }
 
 func (a question) text() string {
@@ -164,6 +167,10 @@ func (l listener) Answer(text string) string {
 	switch {
 	case ask.Clients != nil:
 		answer = l.q.clientsOf(l.q.peer(), ask.From, ask.FromAfter, *ask.Clients)
+	case ask.TakeBack != 0:
+		answer = l.q.answerTakeBack(ask.TakeBack, ask.Reason)
+	case ask.Close != 0:
+		answer = peerOutcomeOf(l.q.closeHere(ask.Close))
 	case ask.Lease != 0:
 		answer = l.q.localTaker(ask.Job, ask.Lease)
 	case ask.Job != 0:

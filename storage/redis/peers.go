@@ -31,8 +31,8 @@ const (
 // messageScript sends a message.
 var messageScript = lua.Load("message.lua")
 
-// errNoPeer: an instance that was to be asked is gone.
-var errNoPeer = errors.New("there is no such instance any more")
+// errNoPeer: an instance that was to be asked is gone, or silent.
+var errNoPeer = errors.New("there is no such instance any more, or it does not answer")
 
 // questions are those of this instance that wait for answers. It is safe for concurrent use.
 type questions struct {
@@ -180,14 +180,23 @@ func (s *Store) AskPeers(ctx context.Context, from, question string) ([]storage.
 	return all, nil
 }
 
+// AskPeer implements storage.PeerStore.
+func (s *Store) AskPeer(ctx context.Context, peer, question string) (string, error) {
+	return s.parts[0].askInstance(ctx, question, peer)
+}
+
 // AskHolder implements storage.PeerStore.
 func (s *Store) AskHolder(ctx context.Context, job *tube.JobStats, question string) (string, error) {
-	p := s.parts[job.ID%uint64(len(s.parts))]
-	answers, err := p.askInstances(ctx, question, job.HeldAt)
+	return s.parts[job.ID%uint64(len(s.parts))].askInstance(ctx, question, job.HeldAt)
+}
+
+// askInstance is askInstances for one of them.
+func (p *partition) askInstance(ctx context.Context, text, of string) (string, error) {
+	answers, err := p.askInstances(ctx, text, of)
 	if err != nil {
 		return "", err
 	}
-	a, ok := answers[job.HeldAt]
+	a, ok := answers[of]
 	if !ok {
 		return "", errNoPeer
 	}

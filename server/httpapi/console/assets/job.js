@@ -20,6 +20,7 @@ export const groupBadge = j => j.group && make("span", { className: "badge soft"
 const actions = {
   replay: { states: ["ready", "delayed", "buried"], anew: true, possible: j => isLetter(j), label: "Send back", text: "They go back to the tube that they came from. There they are ready and have new ids, and their failures are counted from 0." },
   kick: { states: ["delayed", "buried"], anew: true, label: "Kick", text: "They become ready at once." },
+  "take-back": { states: ["reserved"], label: "Take back", text: "Their workers lose them at once and can no longer finish them. It counts as a timeout: without a retry delay they are ready now.", danger: true },
   bury: { states: ["ready", "delayed"], label: "Bury", text: "They are buried until somebody kicks them." },
   reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
   priority: { states: ["ready", "delayed", "buried"], label: "Priority", title: "Change the priority of", fields: j => [{ name: "priority", label: "Priority", type: "number", value: j?.priority ?? 1024, required: true, max: 4294967295, help: "Jobs with a lower number come first" }] },
@@ -35,7 +36,7 @@ export const losing = jobs => jobs.some(j => j.checkpoint_bytes) ? " Their check
 // act applies an action to jobs after a confirmation. It reports whether it was confirmed.
 export async function act(name, jobs) {
   const a = actions[name], ids = jobs.map(j => j.id), which = ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job");
-  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("They go back to the tube that they came from. There they are ready and have new ids", "It goes back to the tube that it came from. There it is ready and has a new id").replace("their", "its") : a.text && a.text + (a.anew ? losing(jobs) : ""), hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.anew ? keepField(jobs) : a.fields?.(jobs[0]), check: a.check });
+  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("They go back to the tube that they came from. There they are ready and have new ids", "It goes back to the tube that it came from. There it is ready and has a new id").replace("their", "its").replace("Their workers lose them at once and can no longer finish them", "Its worker loses it at once and can no longer finish it").replace("they are ready", "it is ready") : a.text && a.text + (a.anew ? losing(jobs) : ""), hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.anew ? keepField(jobs) : a.fields?.(jobs[0]), check: a.check });
   if (!v) return false;
   const more = { ...v };
   if (more.keep_checkpoint !== undefined) more.keep_checkpoint = more.keep_checkpoint === "keep";
@@ -60,10 +61,10 @@ export async function runAction(action, ids, more = {}) {
 // an action.
 export function actionButtons(jobs, done) {
   const states = new Set(jobs.map(j => j.state));
-  if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold these jobs, so they cannot be changed.")];
+  const held = states.has("reserved") && make("span", { className: "soft" }, states.size > 1 ? "Workers hold some of these jobs." : "Workers hold these jobs: they can only be taken back.");
   const mayMove = jobs.every(j => mayOn(j.tube, "work")); // a move needs the right work on the tube that the jobs leave
-  return Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (!a.possible || jobs.every(a.possible)) && (name !== "move" && name !== "replay" || mayMove))
-    .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""));
+  return [held, ...Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (!a.possible || jobs.every(a.possible)) && (name !== "move" && name !== "replay" || mayMove))
+    .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""))].filter(Boolean);
 }
 
 // The dialog of a job has an address of its own. back is the address to which the browser returns when the dialog

@@ -1,5 +1,5 @@
 // The connections to the beanstalk port of all instances, and the jobs that they hold.
-import { make, compare, number, plural, span, ago, moment, attempt } from "./ui.js";
+import { make, compare, number, plural, span, ago, moment, attempt, ask, button, note } from "./ui.js";
 import { call, mayEverywhere, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 
@@ -112,13 +112,23 @@ class Workers {
     this.more.hidden = !this.next;
   }
 
+  // disconnect closes a connection after a confirmation. It reports whether it was confirmed.
+  async disconnect(c) {
+    if (!await ask({ name: "disconnect", title: `Disconnect ${nameOf(c)}?`, text: "Its jobs become ready, which counts as no failure. The client can connect again. Jobs that it has leased stay leased: take them back one by one.", hits: `It holds ${plural(c.jobs ?? 0, "job")}.`, action: "Disconnect", danger: true })) return false;
+    await call("DELETE", "/v1/clients/" + c.id, { query: c.instance ? { instance: c.instance } : {} });
+    note(`${nameOf(c)} was disconnected.`);
+    await this.read(true);
+    return true;
+  }
+
   // open shows all that is known of a connection.
   open(c) {
     const rows = [["Address", c.address], c.name && ["Name", c.name], c.user && ["User", c.user], c.instance && ["Instance", c.instance], ["Connection", `${c.id}, ${c.entrance}`], ["Connected", ago(c.since_ms)],
       ["Waiting for a job", c.waiting ? "yes" : "no"], ["Puts into", tubeLink(c.used)], ["Watches", make("span", {}, watchedBy(c))], ["Holds jobs", make("span", {}, c.jobs ? heldBy(c) : "none")]];
     const d = make("dialog", { "data-dialog": "client", className: "middle", "aria-label": "Client " + nameOf(c) },
       make("div", { className: "bar tight" }, make("h2", { tabIndex: -1, autofocus: true }, nameOf(c)), make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => d.close() }, "×")),
-      make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v)))));
+      make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v)))),
+      mayEverywhere("admin") && make("div", { className: "buttons" }, button("disconnect", "Disconnect", async () => { if (await this.disconnect(c)) d.close(); }, "danger")));
     d.querySelectorAll("a").forEach(a => { a.tabIndex = 0; });
     d.addEventListener("close", () => d.remove());
     document.body.append(d);
