@@ -112,6 +112,9 @@ const (
 	// same tube and state. A job that changes its position between two pages can be missed or
 	// listed twice; other jobs cannot. Never NotFound.
 	ListJobs
+	// ListHung lists jobs whose holders touch them again and again and probably hang, as tube.IsHung says: MaxJobs (up to tube.MaxListed) →
+	// Result.Jobs, in the order of their ids; if there are more, any of them. Never NotFound.
+	ListHung
 	// Flush removes all jobs of a tube in a state; with State tube.Gone the ready, delayed and
 	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State, and
 	// Args.Group if only those of a group (with State tube.Gone)
@@ -256,6 +259,7 @@ var kinds = [numKinds]KindSpec{
 	CancelBatch:    {Name: "cancel-batch"},
 	SettleBatch:    {Name: "settle-batch", Subject: OfPart},
 	ListJobs:       {Name: "list-jobs", Subject: OfTube},
+	ListHung:       {Name: "list-hung"},
 	Flush:          {Name: "flush", Subject: OfTube},
 	MoveJobs:       {Name: "move-jobs"},
 	MoveJob:        {Name: "move-job", Subject: OfJob},

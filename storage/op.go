@@ -179,6 +179,8 @@ type Figures struct {
 	// Ended and EndedBytes are how many records of ended jobs there are, and their bytes as tube.Ended.Bytes counts.
 	Ended, EndedBytes uint64
 
+	Hung uint64 // jobs that ListHung lists; on Redis it can have some for a TTR that have ended
+
 	// Of the engines in the process; Redis does not count them.
 	OnDisk      uint64                // jobs of which nothing is in memory
 	HeldKeys    uint64                // keys that stay taken although their jobs are gone, because of key-ttl

@@ -31,6 +31,7 @@ func (m *queues) report(now Instant, j *Job, arrow *Arrow, terms *Terms) {
 	if terms.Progress != nil && *terms.Progress != m.metadata.of(j).Progress {
 		m.metadata.change(j).Progress, changed = *terms.Progress, true
 	}
+	m.noteHung(j)
 	if m.touch(now, j); changed && j.holder != LeaseHolder { // for a lease, touch has done that
 		m.journalChanged(j)
 	}

@@ -59,7 +59,7 @@
 //   - lookup.go: reading without changing.
 //   - notes.go, retry.go, expiry.go, keys.go, policies.go, tags.go and fields.go: the parts of metadata, and what
 //     puts and policies say of them.
-//   - checkpoint.go: what a worker reports of a job: its progress, and its checkpoint.
+//   - checkpoint.go: what a worker reports of a job: its progress, and its checkpoint. hung.go: jobs that are held for much too long.
 //   - ended.go: records of ended jobs, and which ends are awaited.
 //   - tube.go: one tube. flow.go: what happened in it since the start, for metrics. tally.go: in an hour or a day.
 //   - job.go: Job, State, and the constants of the rules. base.go: when something is due next.

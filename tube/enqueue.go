@@ -188,6 +188,9 @@ func (m *queues) dequeue(j *Job) {
 	case Reserved:
 		h := m.holdingOf(j.holder)
 		j.holder = 0
+		if len(m.hung) > 0 {
+			delete(m.hung, j.ID)
+		}
 		h.jobs.remove(s, j)
 		m.countReserved(j, -1)
 		m.alarms.set(&h.alarm, h.due(&m.slab))

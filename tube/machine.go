@@ -79,6 +79,8 @@ type jobs struct {
 	// records say so still, since that reservation does not count, but the job has been started.
 	heldAtEnd map[uint64]struct{}
 
+	hung map[uint64]struct{} // see noteHung; nil: none ever was
+
 	reported Metadata // of the job that is being reported to the journal
 
 	// saveCheckpoint is called with each checkpoint, by its number, before the journal learns of the job's new record; nil data: it is gone.

@@ -11,6 +11,7 @@ type JobStats struct {
 	Created         Instant       // when it was put, by the wall clock of the store
 	Age             time.Duration // since then
 	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
+	HeldFor         time.Duration // since the delivery of a reserved job; only of jobs that count as hung
 	File            int           // number of the file that holds the record; 0 if none
 	Counters        Counters
 	Size            int // of the body, in bytes; only in lists of jobs

@@ -75,7 +75,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.readTallies(now, op, p)
 	case storage.Peek, storage.PeekKey, storage.PeekHead, storage.GetCheckpoint:
 		e.peek(b, op)
-	case storage.JobStats, storage.TubeStats, storage.Stats:
+	case storage.JobStats, storage.TubeStats, storage.Stats, storage.ListHung:
 		e.readStats(now, op, p)
 	default:
 		if change := op.Kind.Spec().Change; change != nil {
@@ -283,6 +283,8 @@ func (e *Engine) listTubes(op *storage.Op) (done bool) {
 func (e *Engine) readStats(now tube.Instant, op *storage.Op, p *progress) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
+	case storage.ListHung:
+		a.Result = &storage.Result{Jobs: m.Hung(now, int(min(op.MaxJobs, tube.MaxListed)))}
 	case storage.JobStats:
 		s, found := m.JobStats(now, op.ID)
 		if a.NotFound = !found; found {
@@ -302,7 +304,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op, p *progress) {
 		a.Stats = &storage.Figures{
 			Totals: m.Totals(), Log: e.journal.figures(),
 			Ended: e.ends.records + uint64(e.ends.recent.Len()), EndedBytes: e.ends.bytes + e.ends.recent.Bytes(),
-			OnDisk: uint64(e.machine.ColdJobs()), HeldKeys: uint64(e.machine.HeldKeys()), Checkpoints: e.machine.Checkpoints(),
+			OnDisk: uint64(e.machine.ColdJobs()), HeldKeys: uint64(e.machine.HeldKeys()), Checkpoints: e.machine.Checkpoints(), Hung: uint64(e.machine.HungJobs()),
 		}
 	}
 }

@@ -350,6 +350,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.addID(op.ID)
 		c.words(op.Args.To)
 		c.expect((*partition).readFound, op)
+	case storage.ListHung:
+		encodeListHung(c, op)
 	case storage.JobStats:
 		c.words("job-stats")
 		c.addID(op.ID)

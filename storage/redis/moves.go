@@ -3,6 +3,7 @@ package redis
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
@@ -29,6 +30,9 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	}
 	if op.Move == tube.KickJob {
 		c.keepCheckpoint(op)
+	}
+	if held != nil {
+		p.addHeld(c, op, held)
 	}
 	reports := c.addReports(op)
 	c.addReason(op)
@@ -65,6 +69,13 @@ func (c *call) addReason(op *storage.Op) {
 	a := op.Args
 	if a != nil && (a.Reason != "" || a.By != "" && op.Move.Failed() != tube.NotFailed) {
 		c.words("because", a.Reason, a.By)
+	}
+}
+
+// addHeld appends, before a touch of a job that is held for very long, since when it is.
+func (p *partition) addHeld(c *call, op *storage.Op, held *holding) {
+	if op.Move == tube.Touch && tube.IsHung(p.clock.now().Sub(p.holdings.since(held)), uint32(held.ttr/time.Second), false) {
+		c.words("held", strconv.FormatInt(p.deliveredAt(held), 10))
 	}
 }
 

@@ -210,6 +210,7 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Stats.Instances = max(whole.Stats.Instances, a.Stats.Instances)
 		whole.Stats.Ended += a.Stats.Ended
 		whole.Stats.EndedBytes += a.Stats.EndedBytes
+		whole.Stats.Hung += a.Stats.Hung
 	case op.Kind == storage.Tubes:
 		whole.Names = append(whole.Names, a.Names...)
 	case op.Kind == storage.Policies:
@@ -218,6 +219,10 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Names = slices.Compact(whole.Names) // a pattern has its policy in every partition
 	case op.Kind == storage.FindKey:
 		mergeFound(whole, a)
+	case op.Kind == storage.ListHung:
+		mergeFound(whole, a)
+		whole.NotFound = false
+		whole.Result.Jobs = whole.Result.Jobs[:min(len(whole.Result.Jobs), countOf(op))]
 	case op.Kind == storage.ListRecords:
 		mergePage(op, a)
 	case op.Kind == storage.ListEnded:

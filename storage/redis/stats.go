@@ -156,7 +156,29 @@ func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeSt
 func (p *partition) readStats(r *reply, ops []*storage.Op) {
 	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
 	t.Timeouts, t.Tubes = r.count(), r.count()
-	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count(), Ended: r.count(), EndedBytes: r.count()}
+	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count(), Ended: r.count(), EndedBytes: r.count(), Hung: r.count()}
+}
+
+// encodeListHung appends a ListHung.
+func encodeListHung(c *call, op *storage.Op) {
+	c.words("list-hung", countOf(op))
+	c.expect((*partition).readListHung, op)
+}
+
+// readListHung reads the jobs that count as hung.
+func (p *partition) readListHung(r *reply, ops []*storage.Op) {
+	result := new(storage.Result)
+	for range r.int64() {
+		id, held := r.count(), r.ms()
+		s := r.jobStats(id)
+		if s == nil {
+			return
+		}
+		s.HeldFor = held
+		result.Jobs = append(result.Jobs, *s)
+	}
+	sortByID(result.Jobs)
+	ops[0].Answer.Result = result
 }
 
 // encodeTubes requests the next part of the list of tubes.

@@ -140,3 +140,78 @@ func testTakenBackOfMany(b *harness) {
 		b.Errorf("jobs are left: %+v", s)
 	}
 }
+
+// wantHung checks which jobs count as hung, and for how long they are held, about.
+func (b *harness) wantHung(what string, held time.Duration, ids ...uint64) {
+	b.Helper()
+	a := b.do(storage.Op{Kind: storage.ListHung, MaxJobs: 10})
+	if a.Err != nil || a.NotFound || len(a.Result.Jobs) != len(ids) {
+		b.Fatalf("%s: hung are %+v, want %v", what, a.Result, ids)
+	}
+	for i, s := range a.Result.Jobs {
+		if s.ID != ids[i] || s.State != tube.Reserved || s.Tube != "t" || s.HeldFor < held-b.slack(held) || s.HeldFor > held+b.slack(held) {
+			b.Fatalf("%s: job %d is held for %v, want %d for %v: %s", what, s.ID, s.HeldFor, ids[i], held, showJob(&s))
+		}
+	}
+	if n := b.do(storage.Op{Kind: storage.Stats}).Stats.Hung; int(n) < len(ids) {
+		b.Errorf("%s: %d are counted, not %d", what, n, len(ids))
+	}
+}
+
+// slack is by how much a long time can differ on a slow machine.
+func (b *harness) slack(d time.Duration) time.Duration { return d / 10 }
+
+// touchFor touches a job again and again for ten TTRs of a minute, and some seconds.
+func (b *harness) touchFor(h tube.Holder, id, lease uint64) {
+	b.Helper()
+	for range 16 {
+		b.advance(40 * time.Second)
+		if b.do(storage.Op{Kind: storage.Move, Move: tube.Touch, Holder: h, ID: id, Args: &storage.Args{Lease: lease}}).NotFound {
+			b.Fatal("the job cannot be touched")
+		}
+	}
+}
+
+// testHung: a job that is touched for very long counts as hung, until somebody else may get it.
+func testHung(b *harness) {
+	other, id := b.put("t", 9), b.put("t", 5)
+	b.must(tube.ReserveJob, 1, id)
+	b.wantHung("at first", 0)
+	b.must(tube.ReserveJob, 2, other)
+	b.touchFor(1, id, 0)
+	b.wantHung("after ten TTRs", 640*time.Second, id) // the TTR of the other job has ended
+	b.must(tube.Touch, 1, id)
+	b.wantHung("touched again", 640*time.Second, id)
+	b.takeBack(id, "", "")
+	b.wantHung("taken back", 0)
+	b.must(tube.ReserveJob, 1, id)
+	b.wantHung("reserved again", 0)
+	b.touchFor(1, id, 0)
+	b.wantHung("again", 640*time.Second, id)
+	b.must(tube.Delete, 1, id)
+	b.wantHung("deleted", 0)
+	b.must(tube.ReserveJob, 1, other)
+	b.touchFor(1, other, 0)
+	b.advance(61 * time.Second)
+	b.wantHung("after the TTR", 0)
+}
+
+// testHungLease is testHung for a lease.
+func testHungLease(b *harness) {
+	id := b.put("t", 5)
+	_, token := b.lease("t")
+	b.touchFor(tube.LeaseHolder, id, token)
+	b.wantHung("after ten TTRs", 640*time.Second, id)
+	b.takeBack(id, "", "")
+	b.lease("t")
+	b.wantHung("leased again", 0)
+}
+
+// testHungReports: a worker that says how far it is does not hang.
+func testHungReports(b *harness) {
+	id := b.put("t", 5)
+	b.must(tube.ReserveJob, 1, id)
+	b.progress(1, id, 0, "1/9")
+	b.touchFor(1, id, 0)
+	b.wantHung("with a progress", 0)
+}

@@ -118,6 +118,9 @@ var cases = map[string]func(*harness){
 	"rules: what crash keeps": testRulesCrash,
 	"rules: parked at end":    testParkedAtEnd,
 
+	"hung":                       testHung,
+	"hung: lease":                testHungLease,
+	"hung: reports":              testHungReports,
 	"taken back":                 testTakenBack,
 	"taken back: lease":          testLeaseTakenBack,
 	"taken back: rules":          testTakenBackRules,

@@ -31,7 +31,11 @@ var data = map[string]func() string{
 	"data: jobbatches":        jobBatches,
 	"data: tallies":           tallies,
 	"data: ended":             ended,
+	"data: hung":              hung,
 }
+
+// hung defines for how many times its TTR a job is held before it counts as hung.
+func hung() string { return fmt.Sprintf("local HUNG_AFTER = %d\n", tube.HungAfter) }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
 func keys() string {

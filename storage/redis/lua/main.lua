@@ -156,6 +156,7 @@ function slow_functions()
 --include slow/move.lua
 --include slow/peek.lua
 --include slow/stats.lua
+--include slow/hung.lua
 --include slow/refs.lua
 --include slow/named.lua
 --include slow/tick.lua

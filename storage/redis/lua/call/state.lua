@@ -35,6 +35,7 @@ local sum = {
   ended_by_server = nil, -- whether the server itself ends reservations: then they do not count
   reason = nil, failed_holder = nil, -- of the job that is being moved, see because in tagged/outcome.lua
   holder = nil, started = nil, result = nil, -- of the job that is being moved, see ending in tagged/ended.lua
+  held_since = nil, -- of the job that is being touched, if it is held for very long, see slow/hung.lua
   reports = nil, keeps_checkpoint = nil, -- of the job that is being moved, see tagged/reports.lua
   noted = nil, -- events counted by tube, see SLOW.note in slow/tubes.lua
   refused = nil, -- what the reply says of puts refused because of quotas

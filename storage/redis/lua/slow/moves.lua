@@ -124,6 +124,7 @@ local function enter_reserved(j)
   local due = NOW_UP + j.ttr * 1000
   call('ZADD', j.leased and LEASES or RESERVED, format('%.0f', due), j.key)
   note_due(due)
+  if sum.held_since then SLOW.note_hung(j, due) end
   if limited and not j.stays then SLOW.groups().started(j, group_of(j)) end
 end
 

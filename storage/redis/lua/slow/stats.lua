@@ -216,9 +216,9 @@ end
 --
 -- ARGV    'stats', timeout
 --           timeout  ms: instances with a heartbeat within it count
--- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-bytes
+-- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-bytes, hung
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
---         this one; how many records of ended jobs there are, and how many bytes they count
+--         this one; how many records of ended jobs there are, and how many bytes they count; how many jobs are noted as hung
 OPERATIONS['stats'] = function(i)
   flush()
   local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
@@ -247,6 +247,7 @@ OPERATIONS['stats'] = function(i)
   if sum.any_ended then sum.ended().write() end
   answer(tonumber(call('HGET', COUNTS, 'ended-records') or 0))
   answer(tonumber(call('HGET', PREFIX .. 'ended-bytes', '') or 0))
+  answer(call('ZCOUNT', PREFIX .. 'hung', format('%.0f', NOW), '+inf'))
   return i + 1
 end
 

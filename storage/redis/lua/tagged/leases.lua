@@ -98,7 +98,9 @@ function SLOW.move_leased(move, token, key, pri, delay)
     leave_place(j)
     if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
     if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end
+    if j.stays then SLOW.lease_held(j) end
     follow(j, arrow)
+    sum.held_since = nil
   end
 end
 
