@@ -356,13 +356,16 @@ var extended = map[string]string{
 	"take-back x":   "take-back BAD_FORMAT",
 	"take-back":     unknown,
 
-	"close-client 7":           "close-client 7",
-	"close-client 7 host:1:2":  "close-client 7 host:1:2",
-	"close-client 7 {key+}":    "close-client BAD_FORMAT",
-	"close-client 7 a b":       "close-client BAD_FORMAT",
-	"close-client 7 ":          "close-client BAD_FORMAT",
-	"close-client a":           "close-client BAD_FORMAT",
-	"close-client":             unknown,
+	"close-client 7":          "close-client 7",
+	"close-client 7 host:1:2": "close-client 7 host:1:2",
+	"close-client 7 {key+}":   "close-client BAD_FORMAT",
+	"close-client 7 a b":      "close-client BAD_FORMAT",
+	"close-client 7 ":         "close-client BAD_FORMAT",
+	"close-client a":          "close-client BAD_FORMAT",
+	"close-client":            unknown,
+
+	"list-hung":   "list-hung",
+	"list-hung 7": unknown,
 
 	"client b-1:":   "client b-1:",
 	"client {key}":  "client {key}",

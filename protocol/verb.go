@@ -70,6 +70,7 @@ const (
 	NameClient
 	ListClients
 	CloseClient
+	ListHung
 	SetGroup
 	GetGroup
 	ListGroups
@@ -207,6 +208,7 @@ var table = [NumVerbs]Spec{
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
 	CloseClient:        {Prefix: "close-client ", Extension: true, Done: "CLOSED", Need: Need{MayAdmin, Everywhere}, parse: parseCloseClient},
+	ListHung:           {Prefix: "list-hung", Extension: true, Exact: true, Need: Need{MayRead, OfTubes}},
 	SetGroup:           {Prefix: "set-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetGroup},
 	GetGroup:           {Prefix: "get-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
 	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},

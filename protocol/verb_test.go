@@ -9,7 +9,7 @@ import (
 // The match order of the reference (1.2), with the extensions: _ is the required space.
 const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve-batch_, reserve-lease_, reserve, " +
 	"delete_, delete-batch_, delete-lease_, delete-key_, finish_, finish-lease_, wait-job_, release_, release-lease_, bury_, bury-lease_, kick_, kick-job_, touch_, touch-lease_, checkpoint_, checkpoint-lease_, get-checkpoint_, stats-job_, stats-tube_, stats-group_, stats-batch_, stats-ended_, stats, use_, watch_, ignore_, list-tubes-watched, " +
-	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_, set-policy_, get-policy_, list-policies, list-jobs_, list-ended_, find_, flush-tube_, move-jobs_, replay-job_, take-back_, auth_, client_, list-clients, close-client_, " +
+	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_, set-policy_, get-policy_, list-policies, list-jobs_, list-ended_, find_, flush-tube_, move-jobs_, replay-job_, take-back_, auth_, client_, list-clients, close-client_, list-hung, " +
 	"set-group_, get-group_, list-groups_, pause-group_, flush-group_, " +
 	"set-schedule_, get-schedule_, list-schedules, delete-schedule_, pause-schedule_, resume-schedule_, run-schedule_, preview-schedule_, " +
 	"seal-batch_, list-batches, list-members_, cancel-batch_, history-tube_, history_"
@@ -22,7 +22,7 @@ var extensions = []string{
 	"set-group_", "get-group_", "stats-group_", "list-groups_", "pause-group_", "flush-group_",
 	"set-schedule_", "get-schedule_", "list-schedules", "delete-schedule_", "pause-schedule_", "resume-schedule_", "run-schedule_", "preview-schedule_",
 	"seal-batch_", "stats-batch_", "list-batches", "list-members_", "cancel-batch_", "history-tube_", "history_",
-	"finish_", "finish-lease_", "wait-job_", "stats-ended_", "list-ended_", "checkpoint_", "checkpoint-lease_", "get-checkpoint_", "take-back_", "close-client_",
+	"finish_", "finish-lease_", "wait-job_", "stats-ended_", "list-ended_", "checkpoint_", "checkpoint-lease_", "get-checkpoint_", "take-back_", "close-client_", "list-hung",
 }
 
 func TestTable(t *testing.T) {

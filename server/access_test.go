@@ -172,6 +172,7 @@ var samples = map[protocol.Verb]sample{
 	protocol.ReplayJob:          {"", "replay-job {id}", "NOT_FOUND", false},
 	protocol.TakeBack:           {"", "take-back {id}", "NOT_FOUND", false},
 	protocol.CloseClient:        {"", "close-client 99999", "NOT_FOUND", false},
+	protocol.ListHung:           {"", "list-hung", "OK", false},
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
 	protocol.NameClient:         {"", "client a", "NAMED", false},
 	protocol.ListClients:        {"", "list-clients", "OK", false},

@@ -132,6 +132,9 @@ func (m *queues) enqueueReserved(now Instant, j *Job, h *holding) {
 
 // reserve makes j, which is in no queue, a reservation of h until a deadline.
 func (m *queues) reserve(j *Job, h *holding, deadline int64) {
+	if len(m.takenBack) > 0 {
+		delete(m.takenBack[h.holder], j.ID)
+	}
 	j.holder = h.holder
 	j.state, j.rank = Reserved, deadline
 	j.place &^= byWallTime

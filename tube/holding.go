@@ -71,6 +71,29 @@ func (m *queues) deadlineSoon(h Holder) Instant {
 	return held.due(&m.slab) - Instant(Margin)
 }
 
+// noteTakenBack notes that j is being taken back from the connection that holds it. Anybody can delete a ready job, but that one may be late
+// with a delete that was meant for its reservation.
+func (m *queues) noteTakenBack(j *Job) {
+	if j.holder == LeaseHolder {
+		return // its token is not valid any more
+	}
+	if m.takenBack == nil {
+		m.takenBack = make(map[Holder]map[uint64]struct{})
+	}
+	lost := m.takenBack[j.holder]
+	if lost == nil {
+		lost = make(map[uint64]struct{})
+		m.takenBack[j.holder] = lost
+	}
+	lost[j.ID] = struct{}{}
+}
+
+// wasTakenBack reports whether a job was taken back from h, which has not got it again.
+func (m *queues) wasTakenBack(h Holder, id uint64) bool {
+	_, lost := m.takenBack[h][id]
+	return lost
+}
+
 // restoreLease makes j, which is in no queue, reserved by its lease until a deadline.
 func (m *queues) restoreLease(j *Job, deadline int64) {
 	m.reserve(j, m.hold(LeaseHolder), deadline)

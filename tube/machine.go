@@ -22,11 +22,12 @@ type times struct {
 // queues is the floor on which jobs come, change their state, and go; and tubes with them.
 type queues struct {
 	members
-	holdings map[Holder]*holding
-	recent   *holding // the one that was used last; nil if it was removed
-	burials  int64    // number of the last burial
-	watched  watched  // the tubes of the last Take from many
-	coldJobs int      // of all tubes
+	holdings  map[Holder]*holding
+	takenBack map[Holder]map[uint64]struct{} // jobs that were taken back from a connection, which has not got them again; nil: none ever was
+	recent    *holding                       // the one that was used last; nil if it was removed
+	burials   int64                          // number of the last burial
+	watched   watched                        // the tubes of the last Take from many
+	coldJobs  int                            // of all tubes
 
 	coldReady      int                // the ready ones of these
 	coldDue        []ColdQueue        // see ColdDue
@@ -134,8 +135,11 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 		return nil
 	}
 	arrow := arrowAt[move][j.state]
-	if arrow == nil || arrow.Held && j.holder != h || move == ReserveJob && !m.mayReserve(now, j) {
+	if arrow == nil || arrow.Held && j.holder != h || move == ReserveJob && !m.mayReserve(now, j) || move == Delete && m.wasTakenBack(h, id) {
 		return nil
+	}
+	if move == Expire {
+		m.noteTakenBack(j)
 	}
 	switch arrow.Sets {
 	case SetsPri:
@@ -256,6 +260,7 @@ func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, te
 // ReleaseSome makes up to limit of the jobs that h holds ready; no counter grows. It returns how
 // many, and whether there are more. If there are no more, h is forgotten.
 func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
+	delete(m.takenBack, h)
 	held := m.holdings[h]
 	if held == nil {
 		return 0, false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
 
 	"redstalk/protocol/client"
 )
@@ -16,7 +17,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Action: withConn(noArguments, status),
 		Usage:       "show on one screen whether the server and its tubes are well",
-		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. Ready dead letters are only counted: tubes that a policy names as dead, or whose first ready job is one, need no worker. If a tube is listed, or the server drains or refuses puts, the exit code is 8.",
+		Description: "Lists jobs whose workers probably hang: they have touched them for more than ten times the TTR, and reported neither a progress nor a checkpoint. Then it lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. Ready dead letters are only counted: tubes that a policy names as dead, or whose first ready job is one, need no worker. If anything is listed, or the server drains or refuses puts, the exit code is 8.",
 		Flags:       []cli.Flag{filterFlag()},
 	}
 }
@@ -36,7 +37,44 @@ type serverStatus struct {
 	Reserved    uint64        `json:"reserved"`
 	Delayed     uint64        `json:"delayed"`
 	Buried      uint64        `json:"buried"`
+	Hung        []hungJob     `json:"hung,omitempty"` // jobs whose workers probably hang
 	Trouble     []tubeTrouble `json:"trouble"`
+}
+
+// hungJob is a line of list-hung.
+type hungJob struct {
+	ID   uint64 `yaml:"id" json:"id"`
+	Tube string `yaml:"tube" json:"tube"`
+	TTR  uint64 `yaml:"ttr" json:"ttr"`
+	Held int64  `yaml:"held-ms" json:"held_ms"`
+}
+
+// hungJobs returns the jobs whose workers probably hang, in tubes that --filter admits.
+func (t *task) hungJobs() ([]hungJob, error) {
+	if has, err := t.supports("take-back"); err != nil || !has {
+		return nil, err
+	}
+	page, err := t.page("asking for hung jobs", "list-hung")
+	if err != nil {
+		return nil, err
+	}
+	var in struct{ Jobs []hungJob }
+	if err := yaml.Unmarshal([]byte(page), &in); err != nil {
+		return nil, fmt.Errorf("reading a page of list-hung: %w", err)
+	}
+	return slices.DeleteFunc(in.Jobs, func(j hungJob) bool { return !matches(t.String("filter"), j.Tube) }), nil
+}
+
+// addHung adds jobs whose workers probably hang, those that are held longest first.
+func (s *serverStatus) addHung(all []hungJob) {
+	slices.SortStableFunc(all, func(a, b hungJob) int { return cmp.Compare(b.Held, a.Held) })
+	s.Hung = all
+	var trouble []tubeTrouble
+	for _, j := range all {
+		what := fmt.Sprintf("job %d is held for %s, its TTR is %s; see redstalk take-back", j.ID, formatSeconds(j.Held/1000), formatSeconds(int64(j.TTR)))
+		trouble = append(trouble, tubeTrouble{j.Tube, what, troubleHung, 0})
+	}
+	s.Trouble = append(trouble, s.Trouble...)
 }
 
 // maxTrouble is how many lines about tubes are printed, so that all fits on a screen of 24 lines.
@@ -47,6 +85,7 @@ const (
 	troublePaused   = "paused"
 	troubleBuried   = "buried"
 	troubleNoWorker = "no worker"
+	troubleHung     = "hung"
 )
 
 // tubeTrouble is a tube with what is wrong.
@@ -73,6 +112,11 @@ func status(t *task) error {
 	}
 	s := statusOf(page, all, dead)
 	s.Server = t.String("server")
+	hung, err := t.hungJobs()
+	if err != nil {
+		return err
+	}
+	s.addHung(hung)
 	if err := t.result(s, s.print); err != nil {
 		return err
 	}

@@ -77,6 +77,34 @@ func (svc *service) closeClient(ctx context.Context, in *closeClientInput) (*noO
 	return nil, svc.queue.CloseClient(ctx, in.Instance, tube.Holder(in.ID))
 }
 
+type hungOutput struct{ Body hungPage }
+
+// hungPage are jobs that are held for much longer than their TTR.
+type hungPage struct {
+	Jobs []hungInfo `json:"jobs" nullable:"false" doc:"by id, at most 1,000"`
+}
+
+type hungInfo struct {
+	ID   uint64 `json:"id"`
+	Tube string `json:"tube"`
+	TTR  uint32 `json:"ttr" doc:"seconds"`
+	Held int64  `json:"held_ms" doc:"since this delivery"`
+}
+
+func (svc *service) hung(ctx context.Context, _ *struct{}) (*hungOutput, error) {
+	found, err := svc.queue.Hung(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page := hungPage{Jobs: []hungInfo{}}
+	for i := range found {
+		if j := &found[i]; len(visible(ctx, []string{j.Tube})) > 0 {
+			page.Jobs = append(page.Jobs, hungInfo{j.ID, j.Tube, j.TTR, j.HeldFor.Milliseconds()})
+		}
+	}
+	return &hungOutput{page}, nil
+}
+
 // holderInfo says who holds a reserved job.
 type holderInfo struct {
 	Name     string `json:"name,omitempty" doc:"of the connection"`
@@ -106,6 +134,8 @@ func (svc *service) clientOperations() []*row {
 	return []*row{
 		typed(svc, Operation{"GET", "/v1/clients", rightOf(protocol.ListClients), NoTube}, doc("clients", "List the connections of all instances", 200,
 			"By instance, then by the time of the connection. Without the right admin on all tubes: those of the same user."), svc.clients),
+		typed(svc, Operation{"GET", "/v1/hung", rightOf(protocol.ListHung), Listed}, doc("hung", "List the jobs whose workers probably hang", 200,
+			"They have touched the job again and again, for more than ten times its TTR, and have neither reported a progress nor saved a checkpoint."), svc.hung),
 		typed(svc, Operation{"DELETE", "/v1/clients/{id}", rightOf(protocol.CloseClient), NoTube}, doc("closeClient", "Close a connection", 204,
 			"As if the client had left: its jobs become ready, without a failure. Jobs that it has leased stay leased. A reserve that waits over HTTP ends without a job."), svc.closeClient),
 	}

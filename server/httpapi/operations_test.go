@@ -106,6 +106,7 @@ var steps = []struct {
 	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},
 	{"GET", "/v1/store", "/v1/store", "", 200},
 	{"GET", "/v1/clients", "/v1/clients", "", 200},
+	{"GET", "/v1/hung", "/v1/hung", "", 200},
 	{"DELETE", "/v1/clients/{id}", "/v1/clients/99?instance=none", "", 404},
 	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/h/jobs", `{"body":"x"}`, 201},
 	{"POST", "/v1/reserve", "/v1/reserve?tube=h", "", 200},
@@ -185,7 +186,7 @@ func TestEnding(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	alone := map[string]bool{"/v1/server/backup": true, "/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true, "/v1/clients": true, "/v1/preview": true}
+	alone := map[string]bool{"/v1/server/backup": true, "/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true, "/v1/clients": true, "/v1/clients/{id}": true, "/v1/preview": true}
 	for _, step := range steps {
 		if step.at == "" || alone[step.path] {
 			continue

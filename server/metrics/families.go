@@ -101,6 +101,7 @@ func (fs families) addTotals(s *queue.Stats) {
 	}
 	fs.add("redstalk_urgent_jobs", float64(s.Urgent))
 	fs.add("redstalk_tubes", float64(s.Tubes))
+	fs.add("redstalk_hung_jobs", float64(s.Hung))
 	fs.add("redstalk_ended_records", float64(s.Ended))
 	fs.add("redstalk_ended_bytes", float64(s.EndedBytes))
 	if made := s.Log.LastBackup; !made.IsZero() {

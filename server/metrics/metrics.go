@@ -52,6 +52,7 @@ var definitions = []Definition{
 	{"redstalk_urgent_jobs", gauge, nil, "Ready jobs of all tubes with a priority below 1024."},
 	{"redstalk_tubes", gauge, nil, "Tubes that exist."},
 	{"redstalk_ended_records", gauge, nil, "Records of ended jobs that the store keeps."},
+	{"redstalk_hung_jobs", gauge, nil, "Jobs whose workers probably hang: they touch them for more than ten times the TTR."},
 	{"redstalk_ended_bytes", gauge, nil, "Their size, as --history-bytes counts it."},
 	{"redstalk_jobs_on_disk", gauge, nil, "Delayed and ready jobs of which nothing is in memory; embedded engine."},
 	{"redstalk_held_keys", gauge, nil, "Keys that key-ttl keeps taken although their jobs are gone; not on Redis."},

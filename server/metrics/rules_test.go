@@ -199,7 +199,7 @@ func TestDashboard(t *testing.T) {
 // notShown are metrics for rare questions.
 var notShown = []string{
 	"redstalk_spans_dropped_total", // the log says it, too
-	"redstalk_tube_urgent_jobs", "redstalk_urgent_jobs", "redstalk_instances", "redstalk_ended_records", "redstalk_ended_bytes", "redstalk_jobs_on_disk", "redstalk_held_keys", "redstalk_checkpoints", "redstalk_checkpoint_bytes", "redstalk_connections_accepted_total",
+	"redstalk_tube_urgent_jobs", "redstalk_urgent_jobs", "redstalk_instances", "redstalk_ended_records", "redstalk_ended_bytes", "redstalk_hung_jobs", "redstalk_jobs_on_disk", "redstalk_held_keys", "redstalk_checkpoints", "redstalk_checkpoint_bytes", "redstalk_connections_accepted_total",
 	"redstalk_producer_connections", "redstalk_worker_connections", "redstalk_store_records_written_total",
 	"redstalk_store_records_migrated_total", "redstalk_snapshot_age_seconds",
 }

@@ -61,6 +61,15 @@ func (q *Queue) nameHolderOf(ctx context.Context, id uint64) string {
 	return HolderName(holder.Name)
 }
 
+// Hung returns jobs that are held for much longer than their TTR, as tube.IsHung says, in the order of their ids: at most tube.MaxListed.
+func (q *Queue) Hung(ctx context.Context) ([]tube.JobStats, error) {
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.ListHung, MaxJobs: tube.MaxListed})
+	if err != nil {
+		return nil, err
+	}
+	return a.Result.Jobs, nil
+}
+
 // CloseClient closes a connection of a server that shares the store, as if its client had left: what it holds becomes ready, and that
 // counts as no failure. instance is the name of the server; "" is this one. It returns ErrNotFound if there is no such connection.
 func (q *Queue) CloseClient(ctx context.Context, instance string, id tube.Holder) error {

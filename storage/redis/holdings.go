@@ -34,8 +34,8 @@ type holdings struct {
 	spare        []*held  // empty ones
 	emptySets    []string // lease sets without jobs, of which Redis has not been told
 
-	// forfeited are reservations that Redis has lost. By now there can be other jobs with the
-	// same ids, for which commands of the old holders are not meant.
+	// forfeited are reservations that Redis has lost, or whose jobs were taken back. By now there can be other jobs with the
+	// same ids, or others can hold them: commands of the old holders are not meant for these.
 	forfeited map[tube.Holder]map[uint64]bool
 }
 
@@ -102,17 +102,30 @@ func (hs *holdings) clear() {
 // forfeit records that all reservations are lost, and perhaps their jobs as well.
 func (hs *holdings) forfeit() {
 	hs.lock()
-	for id, slot := range hs.slots {
-		held := hs.slab.at(slot)
-		lost := hs.forfeited[held.holder]
-		if lost == nil {
-			lost = make(map[uint64]bool)
-			hs.forfeited[held.holder] = lost
-		}
-		lost[id] = true
+	for _, slot := range hs.slots {
+		hs.lose(hs.slab.at(slot))
 	}
 	hs.unlock()
 	hs.clear()
+}
+
+func (hs *holdings) lose(held *holding) {
+	lost := hs.forfeited[held.holder]
+	if lost == nil {
+		lost = make(map[uint64]bool)
+		hs.forfeited[held.holder] = lost
+	}
+	lost[held.id] = true
+}
+
+// takeBack records that a job was taken back, if a connection here has it.
+func (hs *holdings) takeBack(id uint64) {
+	hs.lock()
+	defer hs.unlock()
+	if held := hs.get(id); held != nil {
+		hs.lose(held)
+		hs.remove(id)
+	}
 }
 
 // hold records that h has got a job, in a lease set unless that is nil.
@@ -138,7 +151,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	}
 }
 
-// lost returns whether h had reserved a job before all reservations were lost.
+// lost returns whether h had reserved a job before all reservations were lost, or the job was taken back.
 func (hs *holdings) lost(h tube.Holder, id uint64) bool { return hs.forfeited[h][id] }
 
 // forgetHolder is called when a holder is gone.

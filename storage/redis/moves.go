@@ -111,6 +111,8 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case op.Move.Brings():
 		id, job := p.nextTaken(r)
 		p.take(r, op, id, job, nil)
+	case op.Move == tube.Expire:
+		p.holdings.takeBack(op.ID)
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:

@@ -51,8 +51,15 @@ func testTakenBack(b *harness) {
 		if b.takeBack(id, "", "") {
 			b.Fatalf("%s: it was taken back twice", what)
 		}
+		b.wantFenced(what, 1, id, 0)
 		b.must(tube.ReserveJob, 2, id)
 		b.wantFenced(what, 1, id, 0)
+		b.must(tube.Release, 2, id)
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Release, 1, id)
+		b.must(tube.Delete, 1, id)
+		id = b.put("t", 5)
+		b.must(tube.ReserveJob, 2, id)
 		b.must(tube.Delete, 2, id)
 	}
 	if b.takeBack(12345, "", "") {
@@ -70,6 +77,7 @@ func testLeaseTakenBack(b *harness) {
 	if s := b.job(id); s.State != tube.Ready || s.Leased {
 		b.Fatalf("taken back: %s", showJob(&s))
 	}
+	b.wantFenced("ready", tube.LeaseHolder, id, token)
 	_, next := b.lease("t")
 	b.wantFenced("leased again", tube.LeaseHolder, id, token)
 	if b.do(storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: id, Args: &storage.Args{Lease: next}}).NotFound {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"time"
 
 	"redstalk/storage"
@@ -26,8 +27,9 @@ type Model struct {
 	policies   map[string]*tube.Policy
 	tombstones map[modelKey]modelTombstone
 	ended      []*modelEnded
-	pending    []*modelJob // buried jobs that go to their dead-letter tubes now
-	listed     position    // of the last job that was listed
+	pending    []*modelJob           // buried jobs that go to their dead-letter tubes now
+	listed     position              // of the last job that was listed
+	takenBack  map[modelHolding]bool // of connections that have not got the jobs again
 
 	groups      map[modelLane]*modelGroup
 	turns       map[string]int // the last turn that was given, by tube
@@ -80,6 +82,12 @@ type modelJob struct {
 	head            bool          // it started last in its group, while that was strict, and has not left it
 }
 
+// modelHolding is a job that a connection has or had.
+type modelHolding struct {
+	holder tube.Holder
+	job    uint64
+}
+
 type modelTube struct {
 	name                   string
 	using, watching        int
@@ -92,7 +100,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int), schedules: make(map[string]modelSchedule), batches: make(map[string]*modelBatch)}
+	m := &Model{takenBack: make(map[modelHolding]bool), policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int), schedules: make(map[string]modelSchedule), batches: make(map[string]*modelBatch)}
 	m.open(tube.Default)
 	return m
 }
@@ -186,6 +194,7 @@ func (m *Model) Do(op *storage.Op) {
 		m.ref(op)
 	case storage.ReleaseAll:
 		m.giveBack(func(j *modelJob) bool { return j.holder == op.Holder })
+		maps.DeleteFunc(m.takenBack, func(h modelHolding, _ bool) bool { return h.holder == op.Holder })
 	case storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		m.policy(op)
 	case storage.Flush, storage.MoveJobs, storage.ListJobs:
@@ -290,6 +299,7 @@ func (m *Model) bury(j *modelJob) {
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	m.leaveAfter(j)
+	delete(m.takenBack, modelHolding{h, j.id})
 	j.metadata.Progress = ""
 	j.state, j.holder, j.heldAtEnd = tube.Reserved, h, false
 	m.touch(j)
@@ -365,6 +375,8 @@ func (m *Model) move(op *storage.Op) {
 	switch {
 	case op.Move == tube.Delete && mine:
 		m.done(j, tube.Done, "")
+	case op.Move == tube.Delete && free && m.takenBack[modelHolding{op.Holder, j.id}]:
+		return
 	case op.Move == tube.Delete && free:
 		m.done(j, tube.Deleted, "")
 	case op.Move == tube.Finish && mine:
@@ -392,6 +404,7 @@ func (m *Model) move(op *storage.Op) {
 		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
 		m.sendPending()
 	case op.Move == tube.Expire && !free:
+		m.takenBack[modelHolding{j.holder, j.id}] = j.holder != tube.LeaseHolder
 		m.timeOut(j, op)
 		m.sendPending()
 	case op.Move == tube.Bury && mine:

@@ -104,6 +104,7 @@ func (m *Model) Reopen(keepsTubes bool) {
 	for _, t := range m.tubes {
 		t.using, t.watching = 0, 0
 	}
+	clear(m.takenBack)
 	m.drop()
 	m.sendPending()
 	m.dueSince(counts)

@@ -1,6 +1,6 @@
 // All tubes, live.
 import { make, compare, number, rate, span, plural, remember, attempt, button, ask, note, wrongDuration, durations } from "./ui.js";
-import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage } from "./api.js";
+import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { spark } from "./chart.js";
 
@@ -39,8 +39,12 @@ const columns = [
 
 const value = (t, key) => key === "oldest" ? (t.oldest_at ? -t.oldest_at : -Infinity) : t[key];
 
+let hung = []; // jobs whose workers probably hang
+const mostHung = 5; // of them are shown
+
 async function readCharts() {
   chartsAt = Date.now();
+  hung = (await call("GET", "/v1/hung")).jobs.sort((a, b) => b.held_ms - a.held_ms);
   const data = await call("GET", "/v1/charts", { query: { points: 60 } });
   for (const name of charts.keys()) if (!Object.hasOwn(data.tubes, name)) charts.delete(name);
   for (const [name, c] of Object.entries(data.tubes)) charts.set(name, c.ready);
@@ -70,6 +74,7 @@ class Overview {
     Object.assign(this, { main, filter: remember.get("filter", ""), busy: remember.get("busy", false), order: remember.get("sort", { key: "name", down: false }), list: [], selection: may("admin") ? new Set() : null });
     this.sums = make("div", { className: "sums" });
     this.empty = make("p", { className: "empty", hidden: true });
+    this.hung = make("div", { className: "banner", role: "status", id: "hung", hidden: true });
     this.actions = make("div", { className: "selection", role: "group", "aria-label": "Selected tubes", hidden: true });
     this.matches = make("span", { className: "soft", role: "status" });
     this.rows = new Rows({
@@ -78,7 +83,7 @@ class Overview {
     });
     this.rows.highlight = remember.get("highlight", false);
     this.rows.element.addEventListener("selectionchanged", () => this.drawSelection());
-    main.append(this.bar(), this.sums, this.actions, this.rows.element, this.empty, this.matches);
+    main.append(this.bar(), this.hung, this.sums, this.actions, this.rows.element, this.empty, this.matches);
     this.resized = () => { this.rows.setColumns(this.chosen()); this.fillPicker(); };
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
@@ -143,7 +148,19 @@ class Overview {
     this.list = list;
     this.rows.set(list);
     this.drawSums();
+    this.drawHung();
     this.drawAround();
+  }
+
+  // drawHung names the jobs whose workers probably hang, with a link to each, where it can be taken back.
+  drawHung() {
+    const stamp = hung.map(j => j.id + ":" + Math.floor(j.held_ms / 60_000)).join();
+    this.hung.hidden = !hung.length;
+    if (stamp === this.hung.dataset.stamp) return; // a link keeps the focus
+    this.hung.dataset.stamp = stamp;
+    const more = hung.length - mostHung;
+    this.hung.replaceChildren(make("span", {}, hung.length === 1 ? "The worker of a job probably hangs: it holds it for more than ten times the TTR. " : `The workers of ${plural(hung.length, "job")} probably hang: they hold them for more than ten times the TTR. `,
+      ...hung.slice(0, mostHung).flatMap((j, i) => [i ? ", " : "", make("a", { href: jobPage(j.id) }, `job ${j.id}`), ` of ${j.tube} for ${span(j.held_ms)}`]), more > 0 ? `, and ${number(more)} more.` : "."));
   }
 
   drawAround() {

@@ -1,0 +1,71 @@
+//go:build chromium
+
+package console_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestTakeBack: a job is taken back in its dialog, and its worker has lost it.
+func TestTakeBack(t *testing.T) {
+	onEngine(t, func(t *testing.T, s *testServer) {
+		s.put("reminders", terms{"body": "remind Ann"})
+		worker := s.named("worker-1", "reminders")
+		held := worker.reserve()
+		b := s.open(t, fmt.Sprintf("#/job/%d", held))
+		b.dialog("job")
+		b.awaitText("Held by worker-1")
+		b.clickAction("take-back")
+		b.awaitText("Its worker loses it at once and can no longer finish it. It counts as a timeout: without a retry delay it is ready now.")
+		b.screenshot("take-back")
+		b.confirm("take-back")
+		b.awaitMessage("1 job done.")
+		worker.send("delete %d\r\n", held)
+		worker.flush()
+		worker.read("NOT_FOUND")
+		b.goTo(fmt.Sprintf("?after#/job/%d", held))
+		b.dialog("job")
+		b.awaitText("taken back")
+		s.named("worker-2", "reminders").reserve()
+	})
+}
+
+// TestDisconnect: a connection is closed in its dialog, and its job is ready.
+func TestDisconnect(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	held, _ := connectWorkers(s)
+	b := s.open(t, "#/workers")
+	b.openRow("client", b.clientRow("worker-1"))
+	b.screenshot("client-admin")
+	b.clickAction("disconnect")
+	b.confirm("disconnect")
+	b.awaitMessage("worker-1 was disconnected.")
+	b.awaitRows(1)
+	b.clientRow("worker-2") // it waited for the job
+	b.awaitText("1 with jobs")
+	_ = held
+}
+
+// TestHungJob: the overview names a job that is touched for more than ten times its TTR.
+func TestHungJob(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.put("reminders", terms{"body": "remind Ann", "ttr": "1s"})
+	worker := s.named("worker-1", "reminders")
+	held := worker.reserve()
+	await(t, "the job is hung", func() bool {
+		worker.send("touch %d\r\n", held)
+		worker.flush()
+		worker.read("TOUCHED")
+		var page struct{ Jobs []struct{ ID uint64 } }
+		s.call("GET", "/v1/hung", nil, &page)
+		return len(page.Jobs) == 1 && page.Jobs[0].ID == held
+	}, func() string { return "" })
+	b := s.open(t, "")
+	b.awaitText("The worker of a job probably hangs")
+	b.screenshot("hung")
+	b.phone()
+	b.screenshot("hung-phone")
+}
