@@ -61,7 +61,7 @@ export async function runAction(action, ids, more = {}) {
 // an action.
 export function actionButtons(jobs, done) {
   const states = new Set(jobs.map(j => j.state));
-  const held = states.has("reserved") && make("span", { className: "soft" }, states.size > 1 ? "Workers hold some of these jobs." : "Workers hold these jobs: they can only be taken back.");
+  const held = states.has("reserved") && make("span", { className: "soft" }, states.size > 1 ? "Workers hold some of these jobs." : jobs.length > 1 ? "Workers hold these jobs: they can only be taken back." : "A worker holds this job: it can only be taken back.");
   const mayMove = jobs.every(j => mayOn(j.tube, "work")); // a move needs the right work on the tube that the jobs leave
   return [held, ...Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (!a.possible || jobs.every(a.possible)) && (name !== "move" && name !== "replay" || mayMove))
     .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""))].filter(Boolean);
@@ -157,7 +157,7 @@ export class JobDialog {
     this.dialog.replaceChildren(make("div", { className: "bar tight" },
       make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked), job.held && heldBadge(job.held)),
       n > 1 && [step("Previous job", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("Next job", "›", 1, this.at === n - 1)],
-      make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content);
+      make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content.filter(Boolean));
     if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button, because the key that opened the dialog may still be down
   }
 }
