@@ -74,14 +74,14 @@ export const jobPage = id => "#/job/" + id;
 export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 
 // caller is the user and its rights, as /v1/caller returns them.
-export const caller = { user: "", anonymous: false, everywhere: [], somewhere: [] };
+export const caller = { user: "", person: "", anonymous: false, everywhere: [], somewhere: [] };
 export const may = right => caller.somewhere.includes(right);
 export const mayEverywhere = right => caller.everywhere.includes(right);
 
 const onTube = new Map(); // rights by tube
 
 export async function readCaller() {
-  Object.assign(caller, { user: "", anonymous: false }, await call("GET", "/v1/caller"));
+  Object.assign(caller, { user: "", person: "", anonymous: false }, await call("GET", "/v1/caller"));
   onTube.clear();
 }
 
