@@ -139,7 +139,7 @@ function showUser(known) {
   box.replaceChildren();
   if (!known || !caller.user) return;
   if (caller.anonymous) box.append(make("button", { type: "button", "data-action": "signin", onclick: () => askForUser() }, "Sign in"));
-  else box.append(make("span", { className: "soft", "data-user": "" }, caller.person || caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
+  else box.append(make("span", { className: "soft", "data-user": "", title: caller.person && `${caller.person} is signed on as ${caller.user}` }, caller.person || caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
 }
 
 let listening = false;
