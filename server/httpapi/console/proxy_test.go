@@ -74,7 +74,7 @@ func TestNavigation(t *testing.T) {
 	s := behindNginx(t)
 	b := s.open(t, "")
 	b.ready("overview")
-	for _, width := range []int64{390, 721, 800, 1000, 1024, 1100, 1121, 1280, 1440} {
+	for _, width := range []int64{390, 721, 800, 1000, 1024, 1100, 1240, 1241, 1280, 1440} {
 		if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 800)); err != nil {
 			t.Fatal(err)
 		}
