@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -159,7 +160,9 @@ func TestNotTrusted(t *testing.T) {
 			t.Errorf("%s: metrics: %d", trusted, status)
 		}
 	}
-	over := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	over := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
 	for trusted, want := range map[string]int{"127.0.0.1": 401, "unix": 200} {
 		p := serveProxied(t, "--http", "unix:"+socket, "--trust-proxy", trusted)
 		if status, text := send(t, over, "GET", "http://localhost/v1/caller", forged...); status != want {
