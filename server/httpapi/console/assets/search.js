@@ -34,10 +34,10 @@ class Search {
     this.progress = new WalkBar(attempt);
     this.empty = make("p", { className: "empty", hidden: true });
     this.results = make("div", { className: "results" });
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Search"), problem.element, make("form", { className: "searchform", role: "search", "aria-label": "All jobs", onsubmit: e => {
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Search"), make("form", { className: "searchform", role: "search", "aria-label": "All jobs", onsubmit: e => {
       e.preventDefault();
       if (input.value.trim()) location.hash = searchPage(input.value.trim());
-    } }, input, make("button", { type: "submit", className: "main" }, "Search"))),
+    } }, problem.element, input, make("button", { type: "submit", className: "main" }, "Search"))),
     make("p", { className: "soft" }, "A JSON object is compared by value: {\"customer\": 4711} finds it in any notation."),
     make("div", { className: "bar tight" }, this.progress.element), this.results, this.empty);
     if (!text) {
