@@ -3,6 +3,7 @@
 // that the server does not depend on those.
 //
 //   - kustomize/redis and kustomize/embedded, which share kustomize/base; kustomize/monitoring is a component with
-//     a ServiceMonitor, and kustomize/keda an example that scales workers.
+//     a ServiceMonitor, kustomize/backup one with a CronJob, kustomize/keda an example that scales workers, and
+//     kustomize/restore one that restores a backup.
 //   - helm/redstalk: a chart for both engines.
 package kubernetes

@@ -93,6 +93,7 @@ spec:
         - {name: REDSTALK_LISTEN, value: 0.0.0.0}
         - {name: REDSTALK_HTTP, value: "0.0.0.0:8080"}
         - {name: REDSTALK_GRACE, value: {{ .Values.grace }}}
+        {{- with .Values.extraEnv }}{{ toYaml . | nindent 8 }}{{ end }}
       ports:
         - {name: beanstalk, containerPort: 11300}
         - {name: http, containerPort: 8080}
