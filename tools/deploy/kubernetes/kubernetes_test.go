@@ -272,10 +272,14 @@ func (d *deployed) checkPod(t *testing.T) {
 	if c.Resources.Limits.Memory().IsZero() { // of which the server makes the soft limit of Go
 		t.Error("there is no limit of memory")
 	}
-	if stop := c.Lifecycle.PreStop.Exec.Command; !slices.Equal(stop[:3], []string{"/usr/bin/redstalk", "drain", "--wait"}) {
-		t.Errorf("preStop is %v", stop)
+	stop := []string{"/usr/bin/redstalk", "drain", "--wait", "5s"}
+	if d.workload == "Deployment" {
+		stop = slices.Insert(stop, 2, "--after", "3s")
 	}
-	if *spec.TerminationGracePeriodSeconds < 5+20+10 || *spec.EnableServiceLinks || *spec.AutomountServiceAccountToken {
+	if got := c.Lifecycle.PreStop.Exec.Command; !slices.Equal(got, stop) {
+		t.Errorf("preStop is %v, want %v", got, stop)
+	}
+	if *spec.TerminationGracePeriodSeconds < 3+5+20+10 || *spec.EnableServiceLinks || *spec.AutomountServiceAccountToken {
 		t.Errorf("%+v", spec)
 	}
 	if s := c.SecurityContext; !*spec.SecurityContext.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Capabilities.Drop[0] != "ALL" {

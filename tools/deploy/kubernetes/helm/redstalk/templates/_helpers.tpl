@@ -114,7 +114,7 @@ spec:
       {{- end }}
       lifecycle:
         preStop:
-          exec: {command: [/usr/bin/redstalk, drain, --wait, {{ .Values.drain }}]}
+          exec: {command: [/usr/bin/redstalk, drain, {{ if eq .Values.engine "redis" }}--after, {{ .Values.drainAfter }}, {{ end }}--wait, {{ .Values.drain }}]}
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
       securityContext:
