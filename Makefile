@@ -50,7 +50,7 @@ CHROOTS ?= bin/chroots
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release deb image test-packages release-check
+.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes test-kubernetes-server test-kubernetes-update deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release deb image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -235,6 +235,15 @@ test-prometheus: build deps ## let a real Prometheus scrape two instances on one
 # Helm, Kustomize and the types of Kubernetes are a module of their own: the server does not depend on them.
 test-kubernetes: ## render the Helm chart and the Kustomize directories, and check every object against the Go types of Kubernetes
 	cd tools/deploy/kubernetes && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -vet=off -count=1 -ldflags='-s -w' ./...
+
+# The first build of the API server takes longer than all other tests, so it is no part of make test-long.
+test-kubernetes-server: ## apply all objects to a real API server of Kubernetes, which it builds, with strict validation
+	@sh tools/deps.sh etcd-server
+	cd tools/deploy/kubernetes/apiserver && $(GO) build -ldflags '-s -w' -o $(CURDIR)/bin/kube-apiserver .
+	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestServer$$' . -args -apiserver $(CURDIR)/bin/kube-apiserver
+
+test-kubernetes-update: build deps ## replace instances under load in the steps of the chart; clients must see no error
+	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestRollingUpdate$$' . -args -bin $(CURDIR)/bin
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
 	bin/stalkbench attack --bin bin/redstalkd --only '$(ATTACKS)'
