@@ -101,7 +101,7 @@ LONG_RACE = $(RACE) -count=1 -timeout 30m
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
-LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes
+LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes test-kubernetes-update
 .PHONY: $(LONG_PARTS) bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS) # now, as apt runs only once at a time

@@ -55,11 +55,9 @@ func TestRollingUpdate(t *testing.T) {
 	addresses := d.service.listen(t) + "," + d.service.listen(t)
 	loads := []load{goLoad(t, addresses), pythonLoad(t, addresses)}
 	time.Sleep(3 * time.Second) // of load
-	for range 2 {
-		began := time.Now()
-		d.roll()
-		t.Logf("%d instances were replaced in %.1f s", len(d.pods), time.Since(began).Seconds())
-	}
+	began := time.Now()
+	d.roll()
+	t.Logf("%d instances were replaced in %.1f s", len(d.pods), time.Since(began).Seconds())
 	time.Sleep(3 * time.Second)
 	for _, l := range loads {
 		got := l.ended()
