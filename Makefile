@@ -243,6 +243,7 @@ test-kubernetes-server: ## apply all objects to a real API server of Kubernetes,
 	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestServer$$' . -args -apiserver $(CURDIR)/bin/kube-apiserver
 
 test-kubernetes-update: build deps ## replace instances under load in the steps of the chart; clients must see no error
+	@sh tools/deps.sh python3
 	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestRollingUpdate$$' . -args -bin $(CURDIR)/bin
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
