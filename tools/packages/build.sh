@@ -62,6 +62,7 @@ cp docs/*.md "$doc/docs/"
 cp docs/benchmarks/*.md "$doc/docs/benchmarks/"
 cp docs/console/*.png "$doc/docs/console/"
 cp -R tools/deploy "$doc/tools/"
+rm -r "$doc/tools/deploy/kubernetes/testdata"
 find "$doc/tools" \( -name '*.go' -o -name go.mod -o -name go.sum \) -delete
 find "$doc/tools" -type d -empty -delete
 cp docs/alerts.yml docs/grafana.json "$STAGES/share/"
