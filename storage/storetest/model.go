@@ -375,9 +375,7 @@ func (m *Model) move(op *storage.Op) {
 	switch {
 	case op.Move == tube.Delete && mine:
 		m.done(j, tube.Done, "")
-	case op.Move == tube.Delete && free && m.takenBack[modelHolding{op.Holder, j.id}]:
-		return
-	case op.Move == tube.Delete && free:
+	case op.Move == tube.Delete && free && !m.takenBack[modelHolding{op.Holder, j.id}]:
 		m.done(j, tube.Deleted, "")
 	case op.Move == tube.Finish && mine:
 		m.finish(j, op)
@@ -404,9 +402,7 @@ func (m *Model) move(op *storage.Op) {
 		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
 		m.sendPending()
 	case op.Move == tube.Expire && !free:
-		m.takenBack[modelHolding{j.holder, j.id}] = j.holder != tube.LeaseHolder
-		m.timeOut(j, op)
-		m.sendPending()
+		m.takeBack(j, op)
 	case op.Move == tube.Bury && mine:
 		j.pri = op.Pri
 		m.fail(j, op, tube.FailedByBury)

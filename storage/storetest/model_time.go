@@ -53,6 +53,13 @@ func (m *Model) timeOut(j *modelJob, op *storage.Op) {
 	m.endDelivery(j, true, 0)
 }
 
+// takeBack takes a job back from its holder.
+func (m *Model) takeBack(j *modelJob, op *storage.Op) {
+	m.takenBack[modelHolding{j.holder, j.id}] = j.holder != tube.LeaseHolder
+	m.timeOut(j, op)
+	m.sendPending()
+}
+
 // ending is the end of a TTR, or of the time of a job that is ready or delayed.
 type ending struct {
 	job   *modelJob
