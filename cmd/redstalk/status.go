@@ -69,7 +69,7 @@ func (t *task) hungJobs() ([]hungJob, error) {
 func (s *serverStatus) addHung(all []hungJob) {
 	slices.SortStableFunc(all, func(a, b hungJob) int { return cmp.Compare(b.Held, a.Held) })
 	s.Hung = all
-	var trouble []tubeTrouble
+	trouble := []tubeTrouble{}
 	for _, j := range all {
 		what := fmt.Sprintf("job %d is held for %s, its TTR is %s; see redstalk take-back", j.ID, formatSeconds(j.Held/1000), formatSeconds(int64(j.TTR)))
 		trouble = append(trouble, tubeTrouble{j.Tube, what, troubleHung, 0})
