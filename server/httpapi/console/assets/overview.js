@@ -85,7 +85,7 @@ class Overview {
     this.resized = () => { this.rows.setColumns(this.chosen()); this.fillPicker(); };
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
-    this.clock = setInterval(() => { if (stream.state === "live") this.rows.soon(); }, 5000); // ages grow even if nothing changes
+    this.clock = setInterval(() => { if (stream.state === "live") { this.rows.soon(); this.update(); } }, 5000); // ages grow, and workers hang, even if nothing changes
     this.draw();
     attempt(async () => { await readCharts(); this.draw(); });
   }
