@@ -36,7 +36,7 @@ func open(t *testing.T, text string) *testAccess {
 	o := &testAccess{T: t, path: filepath.Join(t.TempDir(), "users.yml")}
 	o.write(text)
 	var err error
-	if o.Access, err = Open(o.path, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
+	if o.Access, err = Open(o.path, nil, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Access.Close)

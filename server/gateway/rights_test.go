@@ -51,7 +51,7 @@ func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	g := &guarded{T: t, queue: q, path: filepath.Join(t.TempDir(), "users.yml")}
 	g.write(users...)
 	var err error
-	if g.users, err = access.Open(g.path, log); err != nil {
+	if g.users, err = access.Open(g.path, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	s := zywaited.NewService(q, zywaited.Config{Log: log})
