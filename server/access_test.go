@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/sight"
 	"redstalk/storage"
 	"redstalk/tools/engines"
 )
@@ -46,10 +47,16 @@ const rootUser = "root"
 // withUsers runs test with a server that has these users, and root.
 func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 	t.Helper()
+	withRedaction(t, nil, users, test)
+}
+
+// withRedaction is withUsers for a server that hides values.
+func withRedaction(t *testing.T, hides *sight.Redaction, users string, test func(*accessHarness)) {
+	t.Helper()
 	withServer(t, func(h *harness) {
 		h.server.Shutdown(context.Background())
 		h.queue.Close(context.Background())
-		g := openWithUsers(h, users)
+		g := openWithUsers(h, users, hides)
 		test(g)
 		g.root.close()
 		g.access.Close()
@@ -57,13 +64,13 @@ func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 }
 
 // openWithUsers opens a server with users on the store of a harness.
-func openWithUsers(h *harness, users string) *accessHarness {
+func openWithUsers(h *harness, users string, hides *sight.Redaction) *accessHarness {
 	h.Helper()
 	g := &accessHarness{harness: h, path: filepath.Join(h.TempDir(), "users.yml"), log: new(bytes.Buffer)}
 	g.write(users)
 	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	if g.access, err = access.Open(g.path, nil, log); err != nil {
+	if g.access, err = access.Open(g.path, hides, log); err != nil {
 		h.Fatal(err)
 	}
 	h.mayPush = func(string) bool { return true }
@@ -257,7 +264,7 @@ func TestEveryVerbOnEngines(t *testing.T) {
 			word := right.String()
 			users += user(word+"-t", "t", word) + user(word+"-other", "other", word) + user(word+"-all", `"*"`, word)
 		}
-		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users)
+		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users, nil)
 		g.skip = protocol.Auth // it involves no store, and repeated failures are delayed
 		for _, right := range all {
 			g.tryAll(right.String()+"-t", right, right, access.Nothing)

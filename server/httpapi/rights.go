@@ -105,6 +105,12 @@ func requireAnywhere(u *access.User, need access.Right) error {
 	return nil
 }
 
+// mayAnywhere reports whether the user of a request has a right on some tube.
+func mayAnywhere(ctx context.Context, need Right) bool {
+	u := access.UserIn(ctx)
+	return u == nil || u.Anywhere()&need != 0
+}
+
 // requireAny returns errForbidden if the user has no right at all.
 func requireAny(u *access.User) error { return requireAnywhere(u, access.All) }
 

@@ -16,6 +16,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/server/sight"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/tools/engines"
@@ -159,10 +160,16 @@ func startGuarded(t *testing.T, users ...string) *guarded {
 // startGuardedOn is startGuarded with a given engine.
 func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	t.Helper()
+	return startHiding(t, store, nil, users...)
+}
+
+// startHiding is startGuardedOn with values that are hidden.
+func startHiding(t *testing.T, store storage.Store, hides *sight.Redaction, users ...string) *guarded {
+	t.Helper()
 	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
 	g.write(t, users...)
 	var err error
-	if g.access, err = access.Open(g.path, nil, slog.New(slog.DiscardHandler)); err != nil {
+	if g.access, err = access.Open(g.path, hides, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)

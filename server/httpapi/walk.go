@@ -61,7 +61,9 @@ func (svc *service) newWalk(ctx context.Context, o *FilterOptions, need Right) (
 	}
 	w := &walk{svc: svc, failed: o.Failed, matcher: matcher, perCall: maxBatch, page: jobsPerCall, end: time.Now().Add(searchLimit)}
 	if o.BodyHas != "" || len(o.Meta) > 0 {
-		need |= access.Read
+		if need |= access.Read; !mayAnywhere(ctx, access.Read) {
+			return nil, forbidden()
+		}
 	}
 	if w.names, err = svc.tubesToWalk(ctx, o.Tube, need); err != nil {
 		return nil, err
