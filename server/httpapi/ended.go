@@ -22,8 +22,8 @@ import (
 // This file has the operations about the ends of jobs: results, records, and waiting for them.
 
 func (svc *service) endedOperations() []*row {
-	result := direct[resultInput, resultOutput](svc, Operation{"GET", "/v1/jobs/{id}/result", rightOf(protocol.WaitJob), OfJob}, doc("result", "Get what has become of a job, with its result", 200,
-		"Waits until the job has ended, or is parked."), svc.result)
+	result := direct[resultInput, resultOutput](svc, Operation{"GET", "/v1/jobs/{id}/result", rightOf(protocol.StatsEnded), OfJob}, doc("result", "Get what has become of a job, with its result", 200,
+		"Waits until the job has ended, or is parked. The result needs the right read."), svc.result)
 	result.ofRecord, result.extraStatuses, result.noBody = true, []int{409, 429}, "the job has not ended within the wait"
 	finish := direct[finishWithInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/finish", rightOf(protocol.FinishLease), OfJob}, doc("finishWithResult", "Finish a leased job with a result", 204,
 		"With the content type application/json the request body has the result. With any other content type it is the result."), svc.finishWithResult)

@@ -44,7 +44,7 @@ var accessNames = map[string]string{
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
 	"POST /v1/batches": "put", "GET /v1/batches": "list-batches", "GET /v1/batches/{batch}": "stats-batch", "GET /v1/batches/{batch}/members": "list-members",
-	"GET /v1/jobs/{id}/result": "wait-job", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
+	"GET /v1/jobs/{id}/result": "stats-ended", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
 	"GET /v1/batches/{batch}/results": "list-members",
 	"POST /v1/batches/{batch}/seal":   "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
 	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",

@@ -224,7 +224,9 @@ func TestWhatIsHidden(t *testing.T) {
 	if len(records) != 1 || !records[0].Hidden || records[0].Result != nil || records[0].Bytes != len(leakyBody) || records[0].Key != "kended" {
 		t.Errorf("a lister sees the records %+v", records)
 	}
-	g.want(403, "GET", "/v1/jobs/"+ids[2]+"/result", "", asUser("lister"))
+	if e := decode[EndedInfo](t, g.want(200, "GET", "/v1/jobs/"+ids[2]+"/result", "", asUser("lister"))); !e.Hidden || e.Result != nil || e.How != "done" {
+		t.Errorf("a lister sees the record %+v", e)
+	}
 	g.want(204, "DELETE", "/v1/jobs/"+ids[0], "", asUser("root"), changeHeader+": 1")
 	go func() {
 		lease := decode[[]leasedJob](t, g.call("POST", "/v1/reserve?tube=t&wait=1m", "", asUser("root")))[0]
