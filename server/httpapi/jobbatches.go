@@ -98,7 +98,7 @@ func (svc *service) listBatches(ctx context.Context, in *recordsInput) (*batches
 	return &batchesOutput{page}, nil
 }
 
-// listedBatches lists the batches that the user of a request may see.
+// readableBatches lists the batches that the user of a request may see.
 func (svc *service) readableBatches(ctx context.Context, count uint32, cursor string) ([]jobbatch.Summary, string, error) {
 	if u := access.UserIn(ctx); u != nil {
 		if prefixes, all := u.ReadableBatches(); !all {
