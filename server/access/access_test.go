@@ -159,7 +159,7 @@ func TestReload(t *testing.T) {
 	if a.Renew(first) != nil || a.Renew(other) != nil || a.Renew(certified) == nil {
 		t.Error("a removed user is still there, or another one is not")
 	}
-	if l := a.Renew(second); l == nil || l.User.On("b") != Read || l.User.On("a") != Nothing {
+	if l := a.Renew(second); l == nil || l.User.On("b") != reads || l.User.On("a") != Nothing {
 		t.Errorf("the other secret: %+v", l)
 	}
 	if a.Known("local", "app", "two words") != nil {

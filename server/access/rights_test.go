@@ -105,7 +105,7 @@ var faulty = map[string]string{
 	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
 	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
 	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
-	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "must be put, work, read or admin",
+	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "must be put, work, list, read or admin",
 	"users: [{name: a, limits: {connections: -1}}]":                                                        "a limit is negative",
 	"users: [{name: a, limits: {connections: s3cret}}]":                                                    "line 1",
 	"users: [{name: anonymous, secrets: ['HASH']}]":                                                        "it has secrets; anonymous has none",
