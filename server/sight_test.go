@@ -22,7 +22,7 @@ const (
 )
 
 // leaky are jobs in each state that have all that a job can contain, the record of one, and a schedule.
-type leaky struct{ ready, delayed, buried, ended, parked string }
+type leaky struct{ ready, delayed, buried, ended string }
 
 // putLeaky puts them into the tube t.
 func (g *accessHarness) putLeaky() (all leaky) {
