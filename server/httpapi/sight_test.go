@@ -54,6 +54,7 @@ var looks = map[string][]string{
 	"/v1/server":                       {"/v1/server"},
 	"/v1/store":                        {"/v1/store"},
 	"/v1/clients":                      {"/v1/clients"},
+	"/v1/hung":                         {"/v1/hung"},
 	"/v1/caller":                       {"/v1/caller?tube=t"},
 }
 
