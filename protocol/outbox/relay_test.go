@@ -1,0 +1,499 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redstalk/protocol/client"
+	"redstalk/tools/conformance/child"
+	"redstalk/tools/conformance/compile"
+)
+
+// programs is the directory with redstalk and redstalkd.
+var programs string
+
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "outbox")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	for _, name := range []string{"redstalk", "redstalkd"} {
+		if err := compile.Program(filepath.Join(dir, name), "redstalk/cmd/"+name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// redstalkd starts a server that keeps jobs in memory, and returns its address.
+func redstalkd(t testing.TB, args ...string) string {
+	t.Helper()
+	_, addr := child.Serve(t, exec.Command(filepath.Join(programs, "redstalkd"), append([]string{"--store", "memory:"}, args...)...))
+	return addr
+}
+
+func dial(t testing.TB, addr string) *client.Conn {
+	t.Helper()
+	c, err := client.Dial(addr, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Timeout = patience
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// ask sends a command, and returns the first line of the reply.
+func ask(t testing.TB, c *client.Conn, command string) (line string) {
+	t.Helper()
+	err := c.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { line = string(r.Line); return nil })
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return line
+}
+
+// bodies takes all ready jobs of a tube in order, and returns their bodies.
+func bodies(t testing.TB, c *client.Conn, tube string) (all []string) {
+	t.Helper()
+	if err := c.Ask(fmt.Appendf(nil, "watch %s\r\n", tube), 1, client.Expect(client.Watching)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var id uint64
+		err := c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error {
+			if r.Word == client.Reserved {
+				id, all = r.ID, append(all, string(r.Body))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == 0 {
+			break
+		}
+		ask(t, c, fmt.Sprintf("delete %d", id))
+	}
+	ask(t, c, "ignore "+tube)
+	return all
+}
+
+// notes are the messages of a relay.
+type notes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (n *notes) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, text)
+}
+
+func (n *notes) count(part string) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, text := range n.all {
+		if strings.Contains(text, part) {
+			count++
+		}
+	}
+	return count
+}
+
+// relay is a relay in this process.
+type relay struct {
+	*Relay
+	*notes
+	stop func() // and waits for its end
+}
+
+// startRelay starts a relay that ends with the test. change can change it before.
+func startRelay(t testing.TB, e *engine, addr string, change func(*Relay)) *relay {
+	t.Helper()
+	db, err := Open(e.url, DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{Relay: New(db), notes: &notes{}}
+	r.Server, r.Info, r.Warn = addr, r.add, r.add
+	r.Poll = 20 * time.Millisecond
+	r.Dial = func() (*client.Conn, error) {
+		c, err := client.Dial(addr, patience)
+		if err == nil {
+			c.Timeout = patience
+		}
+		return c, err
+	}
+	if change != nil {
+		change(r.Relay)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		r.Run(ctx)
+		db.Close()
+		close(ended)
+	}()
+	r.stop = func() { cancel(); <-ended }
+	t.Cleanup(r.stop)
+	return r
+}
+
+// TestRows: committed rows become jobs with their properties, in order; rows that are rolled back do not; and rows
+// that cannot be put get an error.
+func TestRows(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		pool, addr := e.withTable(t), redstalkd(t, "-z", "100000")
+		tx, err := pool.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.insert(t, tx, "mails", "rolled back", "")
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if tx, err = pool.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2500 {
+			e.insert(t, tx, "mails", fmt.Sprint("mail ", i, "\r\n\x00\xff"), "")
+			want = append(want, fmt.Sprint("mail ", i, "\r\n\x00\xff"))
+		}
+		bad := map[string]string{
+			"no tube":  "is not the name of a tube",
+			"quit\r\n": "is not the name of a tube",
+		}
+		for tube := range bad {
+			e.insert(t, tx, tube, "bad", "")
+		}
+		e.insert(t, tx, "mails", strings.Repeat("x", 100_001), "")
+		badTags := map[string]string{
+			"key:mine":             "the tag key occurs twice: the relay sets it",
+			"key-ttl:1":            "the tag key-ttl occurs twice: the relay sets it",
+			"on-duplicate:replace": "the tag on-duplicate occurs twice: the relay sets it",
+			"max:0":                "the tag max needs",
+			"nonsense":             "something other than its tags",
+			"max:1\r\ndelete 1":    "control character",
+			`meta:a="` + strings.Repeat("x", 3990) + `"`: "longer than",
+		}
+		for tags := range badTags {
+			e.insert(t, tx, "mails", "bad", tags)
+		}
+		e.insert(t, tx, "reports", "with tags", ` group:g1  meta:a="x key:y" `)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(e.insertSQL(), "later", []byte("delayed"), 3600, ""); err != nil {
+			t.Fatal(err)
+		}
+		r := startRelay(t, e, addr, nil)
+		waitFor(t, "the rows", func() bool { return rows(t, pool, "error IS NULL") == 0 })
+		c := dial(t, addr)
+		if got := bodies(t, c, "mails"); !slices.Equal(got, want) {
+			t.Errorf("%d jobs, not %d in order: %.200q", len(got), len(want), got)
+		}
+		id := 0
+		fmt.Sscanf(ask(t, c, "use reports"), "USING reports")
+		fmt.Sscanf(ask(t, c, "peek-ready"), "FOUND %d", &id)
+		page, err := c.Page(fmt.Sprintf("stats-job %d", id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]string{"group": "g1", "pri": "1024", "ttr": "60"} {
+			if got, _ := page.Value(key); strings.Trim(got, `"`) != want {
+				t.Errorf("%s is %q, not %q", key, got, want)
+			}
+		}
+		if page, _ := c.Page("stats-tube later"); !strings.Contains(string(page), "current-jobs-delayed: 1\n") {
+			t.Error("the row with a delay is not a delayed job")
+		}
+		checkErrors(t, e, bad, badTags)
+		if got := rows(t, pool, "error LIKE '%JOB_TOO_BIG%'"); got != 1 {
+			t.Errorf("%d rows are too big, not 1", got)
+		}
+		if put, failed := r.Metrics.Put(), r.Metrics.Failed(); put != 2502 || failed != 10 {
+			t.Errorf("%d put and %d failed, not 2502 and 10", put, failed)
+		}
+	})
+}
+
+// checkErrors checks the column error of rows with these tubes, and of those with these tags.
+func checkErrors(t *testing.T, e *engine, byTube, byTags map[string]string) {
+	t.Helper()
+	found, err := e.open(t).Query("SELECT tube, tags, error FROM redstalk_outbox WHERE body <> ''")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var tube, tags, why string
+		if err := found.Scan(&tube, &tags, &why); err != nil {
+			t.Fatal(err)
+		}
+		want := byTube[tube] + byTags[tags]
+		if want == "" {
+			want = "JOB_TOO_BIG"
+		}
+		if !strings.Contains(why, want) {
+			t.Errorf("tube %q, tags %.40q: the error is %q, without %q", tube, tags, why, want)
+		}
+	}
+	if err := found.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSeveralRelays: they share the rows: without keys, each is put once all the same.
+func TestSeveralRelays(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool := e.withTable(t)
+			_, addr := child.Beanstalkd(t)
+			want := insertMany(t, e, 5000)
+			var relays []*relay
+			for range 4 {
+				relays = append(relays, startRelay(t, e, addr, nil))
+			}
+			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+			got := bodies(t, dial(t, addr), "mails")
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%d jobs, not %d", len(got), len(want))
+			}
+			if relays[0].count("can be put twice") != 1 {
+				t.Errorf("it does not say that rows can be put twice: %q", relays[0].all)
+			}
+			e.insert(t, pool, "mails", "x", "max:3")
+			waitFor(t, "an error", func() bool { return rows(t, pool, "error LIKE '%does not know%'") == 1 })
+		})
+	}
+}
+
+// insertMany inserts n rows, and returns their bodies, sorted.
+func insertMany(t testing.TB, e *engine, n int) (all []string) {
+	t.Helper()
+	tx, err := e.open(t).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		all = append(all, fmt.Sprint("mail ", i))
+		e.insert(t, tx, "mails", all[i], "")
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestRefused: a tube that takes no jobs does not hold up others, and its rows come later. So it is with a
+// server that takes none at all.
+func TestRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		pool, addr := e.withTable(t), redstalkd(t)
+		c := dial(t, addr)
+		if got := ask(t, c, "set-policy full quota-jobs:1"); got != "SET" {
+			t.Fatal(got)
+		}
+		for range batch + 10 { // more than a round takes
+			e.insert(t, pool, "full", "x", "")
+		}
+		e.insert(t, pool, "mails", "first", "")
+		r := startRelay(t, e, addr, nil)
+		waitFor(t, "the other tube", func() bool { return rows(t, pool, "tube = 'mails'") == 0 })
+		if n := rows(t, pool, "tube = 'full' AND error IS NULL"); n != batch+9 {
+			t.Errorf("%d rows of the full tube wait, not %d", n, batch+9)
+		}
+		if n := r.count("rows of tube full wait: the server answered OUT_OF_MEMORY"); n != 1 {
+			t.Errorf("the refusal is reported %d times, not once", n)
+		}
+		ask(t, c, "drain")
+		e.insert(t, pool, "mails", "second", "")
+		waitFor(t, "a report", func() bool { return r.count("answered a put with DRAINING") == 1 })
+		ask(t, c, "set-policy full")
+		ask(t, c, "undrain")
+		waitFor(t, "all rows", func() bool { return rows(t, pool, "true") == 0 })
+		if r.count("works again") != 1 || r.count("DRAINING") != 1 {
+			t.Errorf("not reported once: %q", r.all)
+		}
+		if n := len(bodies(t, c, "full")); n != batch+10 {
+			t.Errorf("%d jobs, not %d", n, batch+10)
+		}
+	})
+}
+
+// usersFile has a user of a relay, which can put into one tube only.
+const usersFile = `
+users:
+  - name: relay
+    secrets: ["$2a$10$1HuPky.hFUfwS7K0RXrhkevF76DhmBNxpzas3sCxgrWm8yEYTNF1C"]
+    rights:
+      - tubes: ["open"]
+        may: [put]
+  - name: root
+    secrets: ["$2a$10$1HuPky.hFUfwS7K0RXrhkevF76DhmBNxpzas3sCxgrWm8yEYTNF1C"]
+    rights:
+      - tubes: ["*"]
+        may: [put, work, read, admin]
+`
+
+// TestForbidden: a tube for which the user has no right does not get its jobs into another tube.
+func TestForbidden(t *testing.T) {
+	e := newSQLite(t)
+	pool := e.withTable(t)
+	users := filepath.Join(t.TempDir(), "users.yml")
+	if err := os.WriteFile(users, []byte(usersFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := redstalkd(t, "--access", users)
+	login := func(c *client.Conn, user string) {
+		if got := ask(t, c, "auth "+user+" open-sesame"); got != "AUTHENTICATED" {
+			t.Error(got)
+		}
+	}
+	e.insert(t, pool, "open", "one", "")
+	e.insert(t, pool, "closed", "two", "")
+	e.insert(t, pool, "open", "three", "")
+	r := startRelay(t, e, addr, func(r *Relay) {
+		plain := r.Dial
+		r.Dial = func() (*client.Conn, error) {
+			c, err := plain()
+			if err == nil {
+				login(c, "relay")
+			}
+			return c, err
+		}
+	})
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 1 && r.count("FORBIDDEN") == 1 })
+	c := dial(t, addr)
+	login(c, "root")
+	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestNotified: PostgreSQL reports a commit, also after its connection was lost.
+func TestNotified(t *testing.T) {
+	e := newPostgres(t)
+	pool, addr := e.withTable(t), redstalkd(t)
+	r := startRelay(t, e, addr, func(r *Relay) { r.Poll = time.Hour })
+	put := func(n uint64) {
+		t.Helper()
+		var id int64
+		if err := pool.QueryRow("SELECT redstalk_put('mails', 'hello', tags => 'max:3')").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the row", func() bool { return r.Metrics.Put() == n })
+	}
+	put(1)
+	put(2)
+	if _, err := pool.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a report", func() bool { return r.count("notifications of the database") == 1 })
+	put(3)
+	waitFor(t, "the end of it", func() bool { return r.count("works again") == 1 })
+	put(4)
+}
+
+// TestAway: a relay starts while database and server are away, says so once, and goes on when they come.
+func TestAway(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool := e.withTable(t)
+			insertMany(t, e, 10)
+			e.stop()
+			port := child.FreePort()
+			stderr := child.NewOutput()
+			p := startProgram(t, e, "127.0.0.1:"+port, stderr, "--http", "127.0.0.1:0")
+			waitFor(t, "the report of the server", func() bool { return strings.Count(stderr.String(), "the server at") == 1 })
+			server, err := child.Start(exec.Command(filepath.Join(programs, "redstalkd"), "--store", "memory:", "-p", port, "-l", "127.0.0.1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(server.Kill)
+			waitFor(t, "the report of the database", func() bool { return strings.Contains(stderr.String(), "the database: ") })
+			e.run(t)
+			waitFor(t, "the database", func() bool { return pool.Ping() == nil })
+			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+			waitFor(t, "the end of it", func() bool { return strings.Contains(stderr.String(), "the database: works again") })
+			p.Stop(patience)
+			out := stderr.String()
+			if code := p.Cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(out, "stopped; 10 rows put, 0 failed") {
+				t.Errorf("exit code %d\n%s", code, out)
+			}
+			if n := strings.Count(out, "the database: "); n != 2 || strings.Contains(out, "s3cret") {
+				t.Errorf("the database is mentioned %d times, not twice, or the password is:\n%s", n, out)
+			}
+		})
+	}
+}
+
+// startProgram starts redstalk outbox.
+func startProgram(t testing.TB, e *engine, addr string, stderr *child.Output, args ...string) *child.Process {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "redstalk"), append([]string{"--server", addr, "outbox", "--poll", "50ms"}, args...)...)
+	cmd.Env, cmd.Stderr = []string{"REDSTALK_DATABASE=" + e.url}, stderr
+	p, err := child.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// TestMetrics: the page has what the table has, and what was done.
+func TestMetrics(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		pool, addr := e.withTable(t), redstalkd(t)
+		e.insert(t, pool, "mails", "x", "")
+		e.insert(t, pool, "bad name", "x", "")
+		r := startRelay(t, e, addr, nil)
+		waitFor(t, "the rows", func() bool { return r.Metrics.Put() == 1 && r.Metrics.Failed() == 1 })
+		r.stop()
+		e.insert(t, pool, "mails", "y", "")
+		db, err := Open(e.url, DefaultTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		r.Metrics.db = db
+		page := httptest.NewRecorder()
+		r.Metrics.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+		for _, want := range []string{"put_total 1\n", "failed_total 1\n", `connected{to="database"} 1`, `connected{to="server"} 1`, "waiting_rows 1\n", "failed_rows 1\n"} {
+			if !strings.Contains(page.Body.String(), "\nredstalk_outbox_"+want) {
+				t.Errorf("the page has no %q:\n%s", want, page.Body)
+			}
+		}
+		_, age, _ := strings.Cut(page.Body.String(), "\nredstalk_outbox_oldest_seconds ")
+		if seconds, err := strconv.ParseFloat(strings.TrimSpace(age), 64); err != nil || seconds < 0 || seconds > 600 {
+			t.Errorf("the age is %q", age)
+		}
+	})
+}
