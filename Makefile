@@ -29,7 +29,7 @@ RACE = CGO_ENABLED=1 CGO_CFLAGS=-O0 $(GO) test -race -vet=off -ldflags='-s -w'
 # What the tests need beside Go, from apt: the real beanstalkd decides what is correct
 # behaviour, the Redis engine is tested on a real redis-server, and the race
 # detector needs a C compiler.
-APT_TOOLS = redis-server beanstalkd gcc
+APT_TOOLS = redis-server beanstalkd gcc postgresql mariadb-server
 
 # What clients/php is tested with.
 PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
@@ -187,7 +187,7 @@ screenshots: deps ## take the screenshots of docs/console.md again, from a serve
 	@sh tools/deps.sh chromium
 	$(CONSOLE_TEST) -timeout 30m -run '^TestDocPictures$$' -args -doc-pictures ../../../docs/console -shop-for $(SHOP_FOR)
 
-deps: ## install redis-server and beanstalkd by apt where they are missing
+deps: ## install redis-server, beanstalkd, postgresql and mariadb-server by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
 
 bench: build deps ## compare beanstalkd and redstalk on this machine, side by side

@@ -20,6 +20,8 @@ type dialect struct {
 	parameter string             // the first placeholder of a query
 	quote     string             // around names
 	age       string             // SQL of how many seconds ago a row was made
+	body      string             // SQL of the body of a row
+	size      string             // and of its length in bytes
 
 	open   func(url string) (*sql.DB, error)
 	listen func(url, channel string) (*listener, error) // nil: the database reports no commits

@@ -52,8 +52,11 @@ func owner(t testing.TB) (dir string, attr *syscall.SysProcAttr) {
 // password is in the URLs, and must be in no output.
 const password = "s3cret/word"
 
-// newPostgres starts a PostgreSQL.
-func newPostgres(t testing.TB) *engine {
+// newPostgres starts a PostgreSQL that survives a SIGKILL, but no power cut.
+func newPostgres(t testing.TB) *engine { return startPostgres(t, "-c", "fsync=off") }
+
+// startPostgres starts a PostgreSQL with further arguments.
+func startPostgres(t testing.TB, args ...string) *engine {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
@@ -72,8 +75,8 @@ func newPostgres(t testing.TB) *engine {
 	}
 	port := child.FreePort()
 	e := &engine{name: "postgres", dir: dir, url: "postgres://postgres:" + strings.ReplaceAll(password, "/", "%2F") + "@127.0.0.1:" + port + "/postgres?sslmode=disable"}
-	e.cmd = func() *exec.Cmd { // fsync is for power cuts
-		return command("postgres", "-D", data, "-p", port, "-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off")
+	e.cmd = func() *exec.Cmd {
+		return command("postgres", append([]string{"-D", data, "-p", port, "-k", "", "-c", "listen_addresses=127.0.0.1"}, args...)...)
 	}
 	e.start(t)
 	return e
@@ -203,7 +206,7 @@ func (e *engine) withTable(t testing.TB) *sql.DB {
 // insertSQL returns an INSERT with values for tube, body, delay and tags.
 func (e *engine) insertSQL() string {
 	if e.name == "postgres" {
-		return "INSERT INTO redstalk_outbox (tube, body, delay, tags) VALUES ($1, $2, $3, $4)"
+		return "INSERT INTO redstalk_outbox (tube, bytes, delay, tags) VALUES ($1, $2, $3, $4)"
 	}
 	return "INSERT INTO redstalk_outbox (tube, body, delay, tags) VALUES (?, ?, ?, ?)"
 }

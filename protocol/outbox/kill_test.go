@@ -28,7 +28,7 @@ type killed struct {
 	mu   sync.Mutex
 	fate map[string]string          // what became of the transaction with a row, by its body
 	ids  map[string]map[uint64]bool // of the jobs with a body
-	next int // number of the next transaction; of the goroutine that writes
+	next int                        // number of the next transaction; of the goroutine that writes
 }
 
 // The fates of a transaction.

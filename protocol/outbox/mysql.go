@@ -21,6 +21,7 @@ var mysqlSchema string
 var mysql = &dialect{
 	schema: mysqlSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "?", quote: "`",
 	age:  "TIMESTAMPDIFF(MICROSECOND, created, CURRENT_TIMESTAMP(3)) / 1e6",
+	body: "body", size: "octet_length(body)",
 	open: openMySQL,
 }
 
@@ -59,4 +60,3 @@ func openMySQL(text string) (*sql.DB, error) {
 	}
 	return sql.OpenDB(connector), nil
 }
-

@@ -12,10 +12,12 @@ import (
 //go:embed postgres.sql
 var postgresSchema string
 
-// postgres is PostgreSQL 13 or later: gen_random_uuid.
+// postgres is PostgreSQL 13 or later: gen_random_uuid. It has two columns for bodies: text that is inserted into a bytea loses
+// its backslashes.
 var postgres = &dialect{
 	schema: postgresSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "$1", quote: `"`,
 	age:  "EXTRACT(EPOCH FROM clock_timestamp() - created)",
+	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))",
 	open: openPostgres, listen: listenPostgres,
 }
 

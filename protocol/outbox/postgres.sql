@@ -5,20 +5,22 @@ CREATE TABLE IF NOT EXISTS %[1]s (
     pri     bigint NOT NULL DEFAULT 1024 CHECK (pri BETWEEN 0 AND 4294967295),
     delay   bigint NOT NULL DEFAULT 0 CHECK (delay BETWEEN 0 AND 4294967295),
     ttr     bigint NOT NULL DEFAULT 60 CHECK (ttr BETWEEN 0 AND 4294967295),
-    body    bytea NOT NULL,
+    body    text,
+    bytes   bytea, -- instead of body, for a body that is no text
     tags    text NOT NULL DEFAULT '',
     created timestamptz NOT NULL DEFAULT clock_timestamp(),
-    error   text
+    error   text,
+    CHECK (num_nonnulls(body, bytes) = 1)
 );
 
 CREATE OR REPLACE FUNCTION redstalk_put(tube text, body bytea, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
 RETURNS bigint LANGUAGE sql AS $$
-    INSERT INTO %[1]s (tube, body, pri, delay, ttr, tags) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+    INSERT INTO %[1]s (tube, bytes, pri, delay, ttr, tags) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 $$;
 
 CREATE OR REPLACE FUNCTION redstalk_put(tube text, body text, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
 RETURNS bigint LANGUAGE sql AS $$
-    INSERT INTO %[1]s (tube, body, pri, delay, ttr, tags) VALUES ($1, convert_to($2, 'UTF8'), $3, $4, $5, $6) RETURNING id
+    INSERT INTO %[1]s (tube, body, pri, delay, ttr, tags) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 $$;
 
 CREATE OR REPLACE FUNCTION redstalk_outbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -29,15 +29,15 @@ type Relay struct {
 	Info, Warn func(text string) // messages, from several goroutines; none has a secret
 	Metrics    Metrics
 
-	db       *Database
-	tubes    tubes
-	putter   *putter
-	wake     chan struct{} // has room for one
-	warned   bool          // that the server has no keys
-	database outage
-	server   outage
-	refusing bool   // the outage of the server has begun with a put, and only a put can end it
-	deaf     outage // there are no notifications
+	db         *Database
+	tubes      tubes
+	putter     *putter
+	wake       chan struct{} // has room for one
+	warned     bool          // that the server has no keys
+	database   outage
+	server     outage
+	refusing   bool   // the outage of the server has begun with a put, and only a put can end it
+	unnotified outage // there are no notifications
 }
 
 // New makes a relay for a database.
@@ -157,13 +157,13 @@ func (r *Relay) listen(ctx context.Context, l *listener) {
 	for fails := 0; ctx.Err() == nil; fails++ {
 		err := l.run(ctx, func() {
 			fails = 0
-			r.deaf.end(r)
+			r.unnotified.end(r)
 			r.poke()
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		r.deaf.begin(r, fmt.Sprintf("notifications of the database (it is asked each %s meanwhile)", r.Poll), r.db.redact(err))
+		r.unnotified.begin(r, fmt.Sprintf("notifications of the database (it is asked each %s meanwhile)", r.Poll), r.db.redact(err))
 		sleep(ctx, pauses[min(fails, len(pauses)-1)], nil)
 	}
 }

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -159,62 +160,61 @@ func startRelay(t testing.TB, e *engine, addr string, change func(*Relay)) *rela
 	return r
 }
 
+// badTubes and badTags are tubes and tags of rows that cannot be put, with a part of their error.
+var (
+	badTubes = map[string]string{
+		"no tube":  "is not the name of a tube",
+		"quit\r\n": "is not the name of a tube",
+	}
+	badTags = map[string]string{
+		"key:mine":             "the tag key occurs twice: the relay sets it",
+		"key-ttl:1":            "the tag key-ttl occurs twice: the relay sets it",
+		"on-duplicate:replace": "the tag on-duplicate occurs twice: the relay sets it",
+		"max:0":                "the tag max needs",
+		"nonsense":             "something other than its tags",
+		"max:1\r\ndelete 1":    "control character",
+		`meta:a="` + strings.Repeat("x", 3990) + `"`: "longer than",
+	}
+)
+
+// insertRows inserts rows that can be put, with and without tags and a delay, and some that cannot. It returns the bodies
+// of the tube mails.
+func insertRows(t *testing.T, e *engine, tx execer) (mails []string) {
+	t.Helper()
+	for i := range 2500 {
+		mails = append(mails, fmt.Sprint("mail ", i, "\r\n\x00\xff"))
+		e.insert(t, tx, "mails", mails[i], "")
+	}
+	for tube := range badTubes {
+		e.insert(t, tx, tube, "bad", "")
+	}
+	for tags := range badTags {
+		e.insert(t, tx, "mails", "bad", tags)
+	}
+	e.insert(t, tx, "mails", strings.Repeat("x", 100_001), "")
+	e.insert(t, tx, "reports", "with tags", ` group:g1  meta:a="x key:y" `)
+	if _, err := tx.Exec(e.insertSQL(), "later", []byte("delayed"), 3600, ""); err != nil {
+		t.Fatal(err)
+	}
+	return mails
+}
+
 // TestRows: committed rows become jobs with their properties, in order; rows that are rolled back do not; and rows
 // that cannot be put get an error.
 func TestRows(t *testing.T) {
 	onEach(t, func(t *testing.T, e *engine) {
 		pool, addr := e.withTable(t), redstalkd(t, "-z", "100000")
-		tx, err := pool.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.insert(t, tx, "mails", "rolled back", "")
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		if tx, err = pool.Begin(); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 2500 {
-			e.insert(t, tx, "mails", fmt.Sprint("mail ", i, "\r\n\x00\xff"), "")
-			want = append(want, fmt.Sprint("mail ", i, "\r\n\x00\xff"))
-		}
-		bad := map[string]string{
-			"no tube":  "is not the name of a tube",
-			"quit\r\n": "is not the name of a tube",
-		}
-		for tube := range bad {
-			e.insert(t, tx, tube, "bad", "")
-		}
-		e.insert(t, tx, "mails", strings.Repeat("x", 100_001), "")
-		badTags := map[string]string{
-			"key:mine":             "the tag key occurs twice: the relay sets it",
-			"key-ttl:1":            "the tag key-ttl occurs twice: the relay sets it",
-			"on-duplicate:replace": "the tag on-duplicate occurs twice: the relay sets it",
-			"max:0":                "the tag max needs",
-			"nonsense":             "something other than its tags",
-			"max:1\r\ndelete 1":    "control character",
-			`meta:a="` + strings.Repeat("x", 3990) + `"`: "longer than",
-		}
-		for tags := range badTags {
-			e.insert(t, tx, "mails", "bad", tags)
-		}
-		e.insert(t, tx, "reports", "with tags", ` group:g1  meta:a="x key:y" `)
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pool.Exec(e.insertSQL(), "later", []byte("delayed"), 3600, ""); err != nil {
-			t.Fatal(err)
-		}
+		transaction(t, pool, false, func(tx execer) { e.insert(t, tx, "mails", "rolled back", "") })
+		var mails []string
+		transaction(t, pool, true, func(tx execer) { mails = insertRows(t, e, tx) })
 		r := startRelay(t, e, addr, nil)
 		waitFor(t, "the rows", func() bool { return rows(t, pool, "error IS NULL") == 0 })
 		c := dial(t, addr)
-		if got := bodies(t, c, "mails"); !slices.Equal(got, want) {
-			t.Errorf("%d jobs, not %d in order: %.200q", len(got), len(want), got)
+		if got := bodies(t, c, "mails"); !slices.Equal(got, mails) {
+			t.Errorf("%d jobs, not %d in order: %.200q", len(got), len(mails), got)
 		}
 		id := 0
-		fmt.Sscanf(ask(t, c, "use reports"), "USING reports")
+		ask(t, c, "use reports")
 		fmt.Sscanf(ask(t, c, "peek-ready"), "FOUND %d", &id)
 		page, err := c.Page(fmt.Sprintf("stats-job %d", id))
 		if err != nil {
@@ -228,20 +228,34 @@ func TestRows(t *testing.T) {
 		if page, _ := c.Page("stats-tube later"); !strings.Contains(string(page), "current-jobs-delayed: 1\n") {
 			t.Error("the row with a delay is not a delayed job")
 		}
-		checkErrors(t, e, bad, badTags)
-		if got := rows(t, pool, "error LIKE '%JOB_TOO_BIG%'"); got != 1 {
-			t.Errorf("%d rows are too big, not 1", got)
-		}
+		checkErrors(t, e)
 		if put, failed := r.Metrics.Put(), r.Metrics.Failed(); put != 2502 || failed != 10 {
 			t.Errorf("%d put and %d failed, not 2502 and 10", put, failed)
 		}
 	})
 }
 
-// checkErrors checks the column error of rows with these tubes, and of those with these tags.
-func checkErrors(t *testing.T, e *engine, byTube, byTags map[string]string) {
+// transaction makes a transaction, and commits it or rolls it back.
+func transaction(t *testing.T, pool *sql.DB, commit bool, do func(tx execer)) {
 	t.Helper()
-	found, err := e.open(t).Query("SELECT tube, tags, error FROM redstalk_outbox WHERE body <> ''")
+	tx, err := pool.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(tx)
+	end := tx.Rollback
+	if commit {
+		end = tx.Commit
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkErrors checks the column error of the rows of insertRows that cannot be put.
+func checkErrors(t *testing.T, e *engine) {
+	t.Helper()
+	found, err := e.open(t).Query("SELECT tube, tags, error FROM redstalk_outbox WHERE error IS NOT NULL")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +265,7 @@ func checkErrors(t *testing.T, e *engine, byTube, byTags map[string]string) {
 		if err := found.Scan(&tube, &tags, &why); err != nil {
 			t.Fatal(err)
 		}
-		want := byTube[tube] + byTags[tags]
+		want := badTubes[tube] + badTags[tags]
 		if want == "" {
 			want = "JOB_TOO_BIG"
 		}
@@ -392,6 +406,34 @@ func TestForbidden(t *testing.T) {
 	c := dial(t, addr)
 	login(c, "root")
 	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPostgresBodies: text stays as it is, by redstalk_put and in the table, as do bytes.
+func TestPostgresBodies(t *testing.T) {
+	e := newPostgres(t)
+	pool, addr := e.withTable(t), redstalkd(t)
+	const text = `{"job":"App\\Mail","quote":"\"","é":"\u00e9"}`
+	for _, insert := range []string{
+		"SELECT redstalk_put('mails', '" + text + "')",
+		"SELECT redstalk_put('mails', '" + text + "'::text, 7, 0, 120, 'max:3')",
+		"INSERT INTO redstalk_outbox (tube, body) VALUES ('mails', '" + text + "')",
+		"SELECT redstalk_put('mails', convert_to('" + text + "', 'UTF8'), tags => 'group:a')",
+		`SELECT redstalk_put('mails', '\x00ff'::bytea)`,
+	} {
+		if _, err := pool.Exec(insert); err != nil {
+			t.Fatalf("%s: %v", insert, err)
+		}
+	}
+	if _, err := pool.Exec("INSERT INTO redstalk_outbox (tube) VALUES ('mails')"); err == nil {
+		t.Error("a row without a body is accepted")
+	}
+	startRelay(t, e, addr, nil)
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+	got := bodies(t, dial(t, addr), "mails")
+	slices.Sort(got)
+	if want := []string{"\x00\xff", text, text, text, text}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

@@ -65,8 +65,8 @@ func (r *round) read(ctx context.Context, from querier) error {
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	rows, err := from.QueryContext(ctx, fmt.Sprintf("SELECT id, token, tube, pri, delay, ttr, body, COALESCE(tags, '') FROM %s WHERE id IN (%s) ORDER BY id",
-		r.db.quoted(), list(ids)))
+	rows, err := from.QueryContext(ctx, fmt.Sprintf("SELECT id, token, tube, pri, delay, ttr, %s, COALESCE(tags, '') FROM %s WHERE id IN (%s) ORDER BY id",
+		r.db.dialect.body, r.db.quoted(), list(ids)))
 	if err != nil {
 		return fmt.Errorf("reading rows: %w", err)
 	}
@@ -83,7 +83,7 @@ func (r *round) read(ctx context.Context, from querier) error {
 
 // lock locks the first rows that can be put now, and returns the ids of those that fit into a round.
 func (r *round) lock(ctx context.Context, from querier) (ids []int64, err error) {
-	query := fmt.Sprintf("SELECT id, octet_length(body) FROM %s WHERE error IS NULL", r.db.quoted())
+	query := fmt.Sprintf("SELECT id, %s FROM %s WHERE error IS NULL", r.db.dialect.size, r.db.quoted())
 	if names, _ := r.tubes.paused(time.Now()); len(names) > 0 {
 		query += " AND tube NOT IN ('" + strings.Join(names, "', '") + "')" // names of tubes have no quotes
 	}
