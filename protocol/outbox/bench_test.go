@@ -23,7 +23,7 @@ func durable(b *testing.B) string {
 
 // BenchmarkRows moves rows of 200 bytes that wait in a durable PostgreSQL to a durable server, with one relay in a process of its own.
 func BenchmarkRows(b *testing.B) {
-	e := startPostgres(b)
+	e := startPostgres(b, b.Cleanup).newDatabase(b)
 	pool, addr := e.withTable(b), durable(b)
 	if _, err := pool.Exec(fmt.Sprintf("INSERT INTO redstalk_outbox (tube, body) SELECT 'mails', repeat('x', 200) FROM generate_series(1, %d)", b.N)); err != nil {
 		b.Fatal(err)
@@ -47,7 +47,7 @@ func BenchmarkRows(b *testing.B) {
 
 // BenchmarkLatency commits 100 rows a second, and measures how long after the commit a waiting worker has each job.
 func BenchmarkLatency(b *testing.B) {
-	e := startPostgres(b)
+	e := startPostgres(b, b.Cleanup).newDatabase(b)
 	pool, addr := e.withTable(b), durable(b)
 	stderr := child.NewOutput()
 	startProgram(b, e, addr, stderr, "--poll", "1h")

@@ -50,12 +50,12 @@ func (c *brokenConn) Read(p []byte) (int, error) {
 func (e *engine) disconnect(t *testing.T) {
 	pool := e.open(t)
 	if e.name == "postgres" {
-		if _, err := pool.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"); err != nil {
+		if _, err := pool.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"); err != nil {
 			t.Error(err)
 		}
 		return
 	}
-	found, err := pool.Query("SELECT id FROM information_schema.processlist WHERE id <> connection_id()")
+	found, err := pool.Query("SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND db = database()")
 	if err != nil {
 		t.Error(err)
 		return

@@ -45,7 +45,7 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	for name, start := range engines {
+	for name, start := range own {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := &killed{T: t, e: start(t), port: child.FreePort(), dir: t.TempDir(), fate: map[string]string{}, ids: map[string]map[uint64]bool{}}

@@ -41,7 +41,11 @@ func buildAndRun(m *testing.M) int {
 			return 1
 		}
 	}
-	return m.Run()
+	code := m.Run()
+	for _, end := range slices.Backward(atEnd) {
+		end()
+	}
+	return code
 }
 
 // redstalkd starts a server that keeps jobs in memory, and returns its address.
@@ -453,7 +457,7 @@ func TestNotified(t *testing.T) {
 	}
 	put(1)
 	put(2)
-	if _, err := pool.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"); err != nil {
+	if _, err := pool.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "a report", func() bool { return r.count("notifications of the database") == 1 })
@@ -467,7 +471,7 @@ func TestAway(t *testing.T) {
 	for _, name := range []string{"postgres", "mariadb"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := engines[name](t)
+			e := own[name](t)
 			pool := e.withTable(t)
 			insertMany(t, e, 10)
 			e.stop()
