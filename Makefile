@@ -50,7 +50,7 @@ CHROOTS ?= bin/chroots
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release deb image test-packages release-check
+.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes test-kubernetes-server test-kubernetes-update deps test-console test-runtimes screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release deb image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -101,7 +101,7 @@ LONG_RACE = $(RACE) -count=1 -timeout 30m
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
-LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes
+LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes test-kubernetes-update
 .PHONY: $(LONG_PARTS) bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS) # now, as apt runs only once at a time
@@ -235,6 +235,16 @@ test-prometheus: build deps ## let a real Prometheus scrape two instances on one
 # Helm, Kustomize and the types of Kubernetes are a module of their own: the server does not depend on them.
 test-kubernetes: ## render the Helm chart and the Kustomize directories, and check every object against the Go types of Kubernetes
 	cd tools/deploy/kubernetes && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -vet=off -count=1 -ldflags='-s -w' ./...
+
+# The first build of the API server takes longer than all other tests, so it is no part of make test-long.
+test-kubernetes-server: ## apply all objects to a real API server of Kubernetes, which it builds, with strict validation
+	@sh tools/deps.sh etcd-server
+	cd tools/deploy/kubernetes/apiserver && $(GO) build -ldflags '-s -w' -o $(CURDIR)/bin/kube-apiserver .
+	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestServer$$' . -args -apiserver $(CURDIR)/bin/kube-apiserver
+
+test-kubernetes-update: build deps ## replace instances under load in the steps of the chart; clients must see no error
+	@sh tools/deps.sh python3
+	cd tools/deploy/kubernetes && $(GO) test -vet=off -count=1 -ldflags='-s -w' -v -run '^TestRollingUpdate$$' . -args -bin $(CURDIR)/bin
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
 	bin/stalkbench attack --bin bin/redstalkd --only '$(ATTACKS)'

@@ -571,7 +571,7 @@ func TestCutCharacters(t *testing.T) {
 	}
 }
 
-// TestDrainWaits: drain --wait ends after that time, and the server refuses puts meanwhile.
+// TestDrainWaits: drain --wait ends after that time, and the server refuses puts meanwhile; with --after it does not before.
 func TestDrainWaits(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)
@@ -581,10 +581,17 @@ func TestDrainWaits(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	outcomes := make(chan outcome)
-	go func() { outcomes <- runIn(ctx, "", "drain", "--wait", "1h", "-s", addr) }()
+	on(t, addr)("drain", "--off")
+	go func() { outcomes <- runIn(ctx, "", "drain", "--after", "100ms", "--wait", "1h", "-s", addr) }()
 	await(t, "a drain", func() bool { return strings.Contains(on(t, addr)("stats", "--json"), `"draining":true`) })
 	end()
 	if got := <-outcomes; got.code != exitInterrupted {
+		t.Errorf("%+v", got)
+	}
+	on(t, addr)("drain", "--off")
+	ctx, end = context.WithCancel(t.Context())
+	end()
+	if got := runIn(ctx, "", "drain", "--after", "1h", "-s", addr); got.code != exitInterrupted || strings.Contains(on(t, addr)("stats", "--json"), `"draining":true`) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -209,24 +209,26 @@ func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "drain", Action: withConn(noArguments, drain),
 		Usage:       "make the server refuse every put, or accept puts again (extension drain)",
-		Description: "With --wait it is what an orchestrator runs before it stops a server: producers put elsewhere, and workers finish their jobs. It waits also if the server has refused.",
+		Description: "With --wait it is what an orchestrator runs before it stops a server: producers put elsewhere, and workers finish their jobs. With --after a service first stops to give the server new connections. It waits also if the server has refused.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "off", Usage: "accept puts again"},
+			durationFlag("after", 0, "`DURATION` to wait before that"),
 			durationFlag("wait", 0, "`DURATION` to wait before the command ends"),
 		},
 	}
 }
 
-// drain drains the server, and then waits as long as --wait says, even if that was refused: an orchestrator stops the server
-// after that.
+// drain waits as long as --after says, drains the server, and then waits as long as --wait says, even if that was refused: an
+// orchestrator stops the server after that.
 func drain(t *task) error {
+	if err := t.pause(time.After(t.duration("after"))); err != nil {
+		return interrupted("nothing was done")
+	}
 	err := setDraining(t)
-	select {
-	case <-time.After(t.duration("wait")):
-		return err
-	case <-t.Context.Context.Done():
+	if t.pause(time.After(t.duration("wait"))) != nil {
 		return interrupted("the server goes on draining")
 	}
+	return err
 }
 
 func setDraining(t *task) error {

@@ -64,27 +64,17 @@ func (d *disk) open(t testing.TB) storage.Store {
 	if d.opened++; d.opened > 1 && (d.opened < 10 || d.opened%8 == 0) { // it takes longer than a start
 		jobs = d.fsck(t)
 	}
-	e, err := Open(d.options(t))
+	o := d.options(t)
+	o.restored = func(there int) {
+		if jobs >= 0 && there != jobs {
+			t.Errorf("fsck has found %d jobs, and %d are there", jobs, there)
+		}
+	}
+	e, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if there := e.jobsAtStart(); jobs >= 0 && there != jobs {
-		t.Errorf("fsck has found %d jobs, and %d are there", jobs, there)
-	}
 	return waitingEngine{e}
-}
-
-// jobsAtStart returns how many jobs an engine that was opened just now has brought back: also those whose time was over.
-func (e *Engine) jobsAtStart() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := e.machine.Totals()
-	jobs := n.Ready + n.Reserved + n.Delayed + n.Buried
-	for _, name := range e.machine.Tubes() {
-		s, _ := e.machine.TubeStats(e.now(), name)
-		jobs += s.Deletes
-	}
-	return int(jobs)
 }
 
 // fsck checks the disk, which must be in order, and returns how many jobs are on it.

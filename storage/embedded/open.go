@@ -27,6 +27,10 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal in %s: %w", o.Dir, err)
 	}
+	if o.restored != nil {
+		n := e.machine.Totals()
+		o.restored(int(n.Ready + n.Reserved + n.Delayed + n.Buried))
+	}
 	e.journal = j
 	e.machine.SetJournal(j)
 	e.reportEnds()

@@ -56,6 +56,7 @@ type Options struct {
 	coldAfter   time.Duration    // for tests: overrides the constant of that name unless it is 0
 	mostReady   int              // likewise
 	fewReady    int              // likewise
+	restored    func(jobs int)   // for tests: is called with the jobs that were brought back, before any of them changes
 	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
 	fs          vfs.FS           // for tests: nil is the real file system
 	clock       func() time.Time // for tests: nil is time.Now

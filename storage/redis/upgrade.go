@@ -58,8 +58,12 @@ func upgrade(ctx context.Context, node conn.Node, o Options, from string) error 
 		}
 		if len(beats) == 0 || now != seen || time.Since(begun) >= watchFor {
 			done, err := tryUpgrade(ctx, node, prefix, from, seen)
-			if err != nil || done {
+			if err != nil {
 				return err
+			}
+			if done {
+				o.Log.Warn("the layout of the store is upgraded: older versions of redstalk refuse it from now on", "namespace", o.Namespace, "from", from, "to", schema.LayoutVersion)
+				return nil
 			}
 			return fmt.Errorf("%w: older instances still use the namespace %q (%s): stop all of them, then start this one",
 				errLayout, o.Namespace, namesIn(beats))

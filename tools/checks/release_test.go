@@ -29,6 +29,7 @@ func TestVersion(t *testing.T) {
 	const deploy = "tools/deploy/kubernetes/"
 	for path, expression := range map[string]string{
 		deploy + "kustomize/redis/kustomization.yaml": `newTag: (\S+)$`, deploy + "kustomize/embedded/kustomization.yaml": `newTag: (\S+)$`,
+		deploy + "kustomize/backup/kustomization.yaml": `newTag: (\S+)$`, deploy + "kustomize/restore/kustomization.yaml": `newTag: (\S+)$`,
 		deploy + "helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
 		"clients/python/pyproject.toml":     `^version = "(\S+)"$`, "clients/typescript/package.json": `^  "version": "(\S+)",$`,
 		"clients/ruby/lib/redstalk/version.rb": `^  VERSION = "(\S+)"$`,

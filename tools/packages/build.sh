@@ -62,8 +62,9 @@ cp docs/*.md "$doc/docs/"
 cp docs/benchmarks/*.md "$doc/docs/benchmarks/"
 cp docs/console/*.png "$doc/docs/console/"
 cp -R tools/deploy "$doc/tools/"
-find "$doc/tools" -name '*.go' -delete
-rm -f "$doc/tools/deploy/kubernetes/go.mod" "$doc/tools/deploy/kubernetes/go.sum"
+rm -r "$doc/tools/deploy/kubernetes/testdata"
+find "$doc/tools" \( -name '*.go' -o -name go.mod -o -name go.sum \) -delete
+find "$doc/tools" -type d -empty -delete
 cp docs/alerts.yml docs/grafana.json "$STAGES/share/"
 chmod -R u=rwX,go=rX "$doc" "$STAGES/share"
 

@@ -220,6 +220,9 @@ func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {
 		return err
 	}
 	err = conn.request(ctx, r)
+	if _, put := r.command.(*put); put && err == nil {
+		conn.accepts.Store(true)
+	}
 	if err != nil && errors.Is(err, ErrDraining) && link.leave(conn) {
 		return &notSentError{err}
 	}

@@ -40,6 +40,7 @@ type conn struct {
 	dead     chan struct{} // closed when err is set
 	sent     atomic.Uint64 // calls so far, also those in out
 	answered atomic.Uint64 // replies so far
+	accepts  atomic.Bool   // the server has accepted a put
 }
 
 // maxBuffered is how many bytes of commands wait for the writer before senders wait.

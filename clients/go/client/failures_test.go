@@ -205,6 +205,50 @@ func TestAuth(t *testing.T) {
 	wantErr(t, err, client.ErrUnsupported) // the server has no users
 }
 
+// TestDrainingBehindOneAddress: an address can lead to several servers, as that of a service of Kubernetes. A put that a draining one
+// refuses goes to another one over a new connection, with one address and with two, and on all connections of the client; if that
+// drains as well, that is the error.
+func TestDrainingBehindOneAddress(t *testing.T) {
+	on := testserver.Redis(t)
+	proxies := []*testserver.Proxy{testserver.NewProxy(t, on.Addrs[0]), testserver.NewProxy(t, on.Addrs[0])}
+	drain := func(i int, command string) {
+		one := client.New(on.Addrs[i])
+		defer one.Close()
+		if _, err := one.Exec(limited(t), client.Command{Line: command}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, addrs := range []string{proxies[0].Addr, proxies[0].Addr + "," + proxies[1].Addr} {
+		c := client.New(addrs)
+		defer c.Close()
+		put := func() {
+			_, errs := c.PutMany(limited(t), []client.NewJob{{Tube: "jobs"}, {Tube: "jobs"}})
+			mustPut(t, c, "jobs", "x")
+			if errs != nil {
+				t.Error(errs)
+			}
+		}
+		for i := range 4 { // more than there are addresses
+			put()
+			for _, p := range proxies {
+				p.Lead(on.Addrs[1-i%2])
+			}
+			drain(i%2, "drain")
+			put()
+			drain(i%2, "undrain")
+		}
+		drain(0, "drain")
+		drain(1, "drain")
+		_, err := c.Put(limited(t), "jobs", nil)
+		wantErr(t, err, client.ErrDraining)
+		drain(0, "undrain")
+		drain(1, "undrain")
+		for _, p := range proxies {
+			p.Lead(on.Addrs[0])
+		}
+	}
+}
+
 // TestDraining: a put that a draining server refuses goes to another server; if there is none, that is the error.
 func TestDraining(t *testing.T) {
 	testserver.CheckLeaks(t)

@@ -75,9 +75,9 @@ func (l *link) conn(ctx context.Context, limit *time.Time) (*conn, error) {
 }
 
 // leave makes the link connect to another server, since the one of conn accepts no puts. It returns false if no other
-// is likely to.
+// is likely to. An address can lead to several servers, so if conn has accepted puts before, a new one to the same address can.
 func (l *link) leave(conn *conn) bool {
-	if !l.client.addrs.failed(conn.addr) {
+	if others := l.client.addrs.failed(conn.addr); !others && !conn.accepts.Load() {
 		return false
 	}
 	if l.live.CompareAndSwap(conn, nil) {

@@ -132,7 +132,9 @@ func (c *Client) tryGroup(ctx context.Context, group []*manyPut, state *attempts
 			p.err = err
 		case p.call != nil:
 			if p.err = conn.await(ctx, p.call); p.err == nil {
-				p.err = p.end(p.call)
+				if p.err = p.end(p.call); p.err == nil {
+					conn.accepts.Store(true)
+				}
 			}
 		}
 		if p.err != nil && errors.Is(p.err, ErrDraining) && link.leave(conn) {

@@ -211,6 +211,9 @@ export function putOptions(o: JobOptions): PutOptions {
     check(backoff, { type: true, delay: true }, 'backoff');
     if (backoff.type !== 'fixed' && backoff.type !== 'exponential') throw new TypeError(`backoff has no type ${backoff.type}`);
   }
+  const pause = typeof backoff === 'object' ? backoff.delay : backoff;
+  if (typeof pause !== 'number' || !(pause >= 0 && pause <= longestWait * 1000)) throw new TypeError(`backoff is no time in milliseconds: ${pause}`);
+  if (attempts !== undefined && (!Number.isInteger(attempts) || attempts < 0 || attempts > 251)) throw new TypeError(`attempts must be a whole number up to 251, not ${attempts}`);
   const put: PutOptions = { keep: keepOf(removeOnComplete), ...rest };
   if (delay) put.delay = delay / 1000;
   if (jobId !== undefined) {
@@ -221,7 +224,7 @@ export function putOptions(o: JobOptions): PutOptions {
   const waits = attempts - 1;
   // A worker leaves to the server only what has `retry`; `max` makes the first failure the last one.
   if (waits < 1) return { ...put, retry: [0], max: 1 };
-  const first = (typeof backoff === 'number' ? backoff : backoff.delay) / 1000;
+  const first = pause / 1000;
   const exponential = typeof backoff === 'object' && backoff.type === 'exponential';
   if (waits <= 32) {
     put.retry = Array.from({ length: waits }, (_, n) => Math.min(exponential ? first * 2 ** n : first, longestWait));

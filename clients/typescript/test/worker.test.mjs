@@ -157,6 +157,9 @@ test('a misspelled option is an error at the call', async t => {
     () => client.kick(1, { keep: true }), () => client.reserveBatch(1, { leased: true }), () => client.wait('1', { timout: 1 }), () => client.listJobs('a', 'ready', { limit: 1 }),
     () => worker.run() && client.touchLease('1', '1', { progres: '' }),
   ]) await assert.rejects(async () => call(), wrong, call.toString());
+  for (const o of [{ attempts: '3' }, { attempts: 252 }, { backoff: '1s' }, { attempts: 2, backoff: { type: 'fixed' } }]) {
+    await assert.rejects(async () => queue.add('a', 1, o), { name: 'TypeError', message: /^(attempts|backoff) / });
+  }
 });
 
 test('a job that arrives while the worker closes is given back, and has not failed', async t => {

@@ -3,6 +3,10 @@
 // that the server does not depend on those.
 //
 //   - kustomize/redis and kustomize/embedded, which share kustomize/base; kustomize/monitoring is a component with
-//     a ServiceMonitor, and kustomize/keda an example that scales workers.
+//     a ServiceMonitor, kustomize/backup one with a CronJob, kustomize/keda an example that scales workers, and
+//     kustomize/restore one that restores a backup.
 //   - helm/redstalk: a chart for both engines.
+//   - apiserver: the API server of Kubernetes, a module of its own, to which TestServer applies all of it.
+//
+// TestRollingUpdate replaces instances as the chart says, under the load of goLoad and testdata/load.py.
 package kubernetes

@@ -32,6 +32,7 @@ var kinds = map[string]func() any{
 	"batch/v1/Job":                            func() any { return new(batch.Job) },
 	"batch/v1/CronJob":                        func() any { return new(batch.CronJob) },
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
+	"networking.k8s.io/v1/Ingress":            func() any { return new(networking.Ingress) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
 	"monitoring.coreos.com/v1/PrometheusRule": func() any { return new(monitoring.PrometheusRule) },
@@ -88,6 +89,7 @@ type deployed struct {
 	secret   *core.Secret
 	budget   *policy.PodDisruptionBudget
 	policies []*networking.NetworkPolicy
+	ingress  *networking.Ingress
 	monitor  *monitoring.ServiceMonitor
 	rule     *monitoring.PrometheusRule
 	scaled   *scaledObject
@@ -118,6 +120,8 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 			d.budget = o
 		case *networking.NetworkPolicy:
 			d.policies = append(d.policies, o)
+		case *networking.Ingress:
+			d.ingress = o
 		case *monitoring.ServiceMonitor:
 			d.monitor = o
 		case *monitoring.PrometheusRule:
@@ -147,6 +151,7 @@ func TestObjects(t *testing.T) {
 			if d.checkOutbox(t); (d.outbox != nil) != strings.Contains(r.name, "everything") {
 				t.Errorf("the outbox is %v", d.outbox)
 			}
+			d.checkIngress(t)
 			if onRedis := d.workload == "Deployment"; onRedis != (d.budget != nil) || onRedis == (d.volumes != nil) || (d.replicas > 1) != onRedis {
 				t.Errorf("%s with %d replicas, budget %v, volumes %v", d.workload, d.replicas, d.budget, d.volumes)
 			}
@@ -205,8 +210,8 @@ func (d *deployed) checkBackup(t *testing.T) {
 		t.Errorf("the service selects the job's pods, which have %v", pod.Labels)
 	}
 	c := pod.Spec.Containers[0]
-	want := []string{"/usr/bin/redstalkd", "backup", "--server", d.service.Name + ":8080", "--dir", d.pod.Spec.Containers[0].VolumeMounts[0].MountPath + "/backups", "--keep", "3"}
-	if !slices.Equal(c.Command, want) || c.Image != d.pod.Spec.Containers[0].Image || c.EnvFrom[0].SecretRef.Name != "admin" {
+	want := []string{"/usr/bin/redstalkd", "backup", "--server", d.service.Name + ":8080", "--dir", d.pod.Spec.Containers[0].VolumeMounts[0].MountPath + "/backups", "--keep", "7"}
+	if !slices.Equal(c.Command, want) || c.Image != d.pod.Spec.Containers[0].Image || c.EnvFrom[0].SecretRef.Name != "redstalk-backup" {
 		t.Errorf("the job runs %v of %s with %v, want %v", c.Command, c.Image, c.EnvFrom, want)
 	}
 }
@@ -225,6 +230,26 @@ func (d *deployed) checkOutbox(t *testing.T) {
 	want := core.EnvVar{Name: "REDSTALK_SERVER", Value: d.service.Name + ":11300"}
 	if !slices.Equal(c.Command[:2], []string{"/usr/bin/redstalk", "outbox"}) || c.Image != d.pod.Spec.Containers[0].Image || c.Env[0] != want || c.EnvFrom[0].SecretRef.Name != "database" {
 		t.Errorf("the outbox runs %v of %s with %v and %v", c.Command, c.Image, c.Env, c.EnvFrom)
+	}
+}
+
+// checkIngress checks that the ingress goes to HTTP, and that the policy lets its controller in there.
+func (d *deployed) checkIngress(t *testing.T) {
+	t.Helper()
+	if d.ingress == nil {
+		return
+	}
+	to := d.ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service
+	if to.Name != d.service.Name || to.Port.Name != "http" || d.ingress.Spec.Rules[0].Host != d.ingress.Spec.TLS[0].Hosts[0] {
+		t.Errorf("the ingress: %+v", d.ingress.Spec)
+	}
+	lets := func(in networking.NetworkPolicyIngressRule) bool {
+		return len(in.Ports) == 1 && in.Ports[0].Port.StrVal == "http" && slices.ContainsFunc(in.From, func(p networking.NetworkPolicyPeer) bool {
+			return p.NamespaceSelector != nil && p.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] == "ingress-nginx"
+		})
+	}
+	if !slices.ContainsFunc(d.policies[0].Spec.Ingress, lets) {
+		t.Errorf("the controller does not get in: %+v", d.policies[0].Spec.Ingress)
 	}
 }
 
@@ -247,7 +272,7 @@ func (d *deployed) checkPod(t *testing.T) {
 	known, env := variable.FindAllString(string(flags), -1), make(map[string]string)
 	for _, e := range c.Env {
 		env[e.Name] = e.Value
-		if !slices.Contains(known, e.Name) || e.Value == "" {
+		if !slices.Contains(known, e.Name) || (e.Value == "") == (e.ValueFrom == nil) {
 			t.Errorf("the variable %s is %q", e.Name, e.Value)
 		}
 	}
@@ -269,10 +294,17 @@ func (d *deployed) checkPod(t *testing.T) {
 			t.Errorf("the probe %s is %v", path, probe)
 		}
 	}
-	if stop := c.Lifecycle.PreStop.Exec.Command; !slices.Equal(stop[:3], []string{"/usr/bin/redstalk", "drain", "--wait"}) {
-		t.Errorf("preStop is %v", stop)
+	if c.Resources.Limits.Memory().IsZero() { // of which the server makes the soft limit of Go
+		t.Error("there is no limit of memory")
 	}
-	if *spec.TerminationGracePeriodSeconds < 5+20+10 || *spec.EnableServiceLinks || *spec.AutomountServiceAccountToken {
+	stop := []string{"/usr/bin/redstalk", "drain", "--wait", "5s"}
+	if d.workload == "Deployment" {
+		stop = slices.Insert(stop, 2, "--after", "3s")
+	}
+	if got := c.Lifecycle.PreStop.Exec.Command; !slices.Equal(got, stop) {
+		t.Errorf("preStop is %v, want %v", got, stop)
+	}
+	if *spec.TerminationGracePeriodSeconds < 3+5+20+10 || *spec.EnableServiceLinks || *spec.AutomountServiceAccountToken {
 		t.Errorf("%+v", spec)
 	}
 	if s := c.SecurityContext; !*spec.SecurityContext.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Capabilities.Drop[0] != "ALL" {
@@ -389,6 +421,18 @@ func TestSamePods(t *testing.T) {
 	}
 }
 
+// TestSameBackup: Kustomize and Helm make the same job that asks for backups.
+func TestSameBackup(t *testing.T) {
+	a := sorted(t, buildWith(t, "embedded", "backup")).backup
+	b := sorted(t, render(t, "redstalk", "engine: embedded\nbackup: {enabled: true, existingSecret: redstalk-backup}")).backup
+	for _, job := range []*batch.CronJob{a, b} {
+		job.Spec.JobTemplate.Spec.Template.Labels = nil
+	}
+	if a.Name != b.Name || !reflect.DeepEqual(a.Spec, b.Spec) {
+		t.Errorf("Kustomize makes\n%+v\nand Helm\n%+v", a, b)
+	}
+}
+
 // TestValues: the chart refuses values that are wrong, and says which.
 func TestValues(t *testing.T) {
 	for values, want := range map[string]string{
@@ -405,6 +449,8 @@ func TestValues(t *testing.T) {
 		"engine: embedded\nservice: {type: LoadBalancer}":          "networkPolicy.clients",
 		"engine: embedded\nprometheusRule: {runbooks: wiki}":       "runbooks",
 		"redis: {url: 'redis://h'}\nreplicas: 0":                   "replicas",
+		"engine: embedded\nextraEnv: [{name: REDSTALK_GRACE}]":     "extraEnv",
+		"engine: embedded\ningress: {enabled: true}":               "ingress.host",
 	} {
 		if _, err := tryRender(t, "redstalk", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", values, err)

@@ -35,12 +35,12 @@ func renderings(t *testing.T) []rendering {
 		{"kustomize/redis", build(t, "redis")},
 		{"kustomize/embedded", build(t, "embedded")},
 		{"kustomize/keda", build(t, "keda")},
-		{"kustomize/redis with monitoring", buildWithMonitoring(t, "redis")},
-		{"kustomize/embedded with monitoring", buildWithMonitoring(t, "embedded")},
+		{"kustomize/redis with monitoring", buildWith(t, "redis", "monitoring")},
+		{"kustomize/embedded with monitoring and backup", buildWith(t, "embedded", "monitoring", "backup")},
 		{"helm on Redis", render(t, "redstalk", "redis: {url: 'redis://u:p@redis:6379/0'}")},
 		{"helm embedded", render(t, "redstalk", "engine: embedded")},
 		{"helm with everything", render(t, "queue", on+everything)},
-		{"helm embedded with everything", render(t, "queue", on+everything+"engine: embedded\nbackup: {enabled: true, keep: 3, existingSecret: admin}")},
+		{"helm embedded with everything", render(t, "queue", on+everything+"engine: embedded\nbackup: {enabled: true, existingSecret: redstalk-backup}")},
 	}
 }
 
@@ -52,10 +52,12 @@ image: {tag: 1.2.3, pullPolicy: Always}
 imagePullSecrets: [{name: registry}]
 volume: {storageClassName: fast, size: 5Gi, accessModes: [ReadWriteOncePod]}
 settings: {max-job-size: 104857600, verbose: 1, quote-stats: true, access: /etc/redstalk/users.yml}
+extraEnv: [{name: REDSTALK_AUTH_USER, value: admin}, {name: REDSTALK_SECRET, valueFrom: {secretKeyRef: {name: admin, key: secret}}}]
 envFrom: [{secretRef: {name: more}}]
 extraVolumes: [{name: users, secret: {secretName: users}}]
 extraVolumeMounts: [{name: users, mountPath: /etc/redstalk, readOnly: true}]
 service: {type: LoadBalancer, annotations: {a: b}, externalTrafficPolicy: Local}
+ingress: {enabled: true, className: nginx, annotations: {h: i}, host: queue.example.com, tls: [{hosts: [queue.example.com], secretName: tls}]}
 networkPolicy: {clients: [{podSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
 podAnnotations: {c: d}
 podLabels: {e: f}
@@ -85,11 +87,11 @@ func buildOn(t *testing.T, files filesys.FileSystem, dir string) []map[string]an
 	return objects(t, string(text))
 }
 
-// buildWithMonitoring runs Kustomize on an overlay of a directory that includes the component.
-func buildWithMonitoring(t *testing.T, dir string) []map[string]any {
+// buildWith runs Kustomize on an overlay of a directory that includes components.
+func buildWith(t *testing.T, dir string, components ...string) []map[string]any {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
-	for _, from := range []string{"base", "monitoring", dir} {
+	for _, from := range append([]string{"base", dir}, components...) {
 		paths, err := filepath.Glob(filepath.Join("kustomize", from, "*"))
 		if err != nil || len(paths) == 0 {
 			t.Fatal(from, err)
@@ -104,7 +106,7 @@ func buildWithMonitoring(t *testing.T, dir string) []map[string]any {
 			}
 		}
 	}
-	files.WriteFile("/kustomize/mine/kustomization.yaml", []byte("resources: [../"+dir+"]\ncomponents: [../monitoring]\n"))
+	files.WriteFile("/kustomize/mine/kustomization.yaml", []byte("resources: [../"+dir+"]\ncomponents: [../"+strings.Join(components, ", ../")+"]\n"))
 	return buildOn(t, files, "/kustomize/mine")
 }
 

@@ -35,14 +35,15 @@ type call struct {
 	Event Event
 }
 
-// Publish puts a job for each subscriber. It can be called again if its error is not nil: who has the
+// Publish puts a job for each subscriber, in a group of its own: they take turns, however many events one of them has, and the
+// policy group-concurrency of the tube limits how many workers one that is slow can hold. It can be called again if its error is not nil: who has the
 // event already does not get it again.
 func Publish(ctx context.Context, c *client.Client, e Event, to []Subscriber) error {
 	var errs []error
 	for _, s := range to {
 		body, err := json.Marshal(call{s.URL, e})
 		if err == nil {
-			_, err = c.Put(ctx, tube, body, client.Key(e.ID+"/"+s.Name), client.KeyTTL(24*time.Hour),
+			_, err = c.Put(ctx, tube, body, client.Key(e.ID+"/"+s.Name), client.KeyTTL(24*time.Hour), client.Group(s.Name),
 				client.Retry(5*time.Second, time.Minute, 10*time.Minute, time.Hour), client.Dead("webhooks-failed"))
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,5 +59,34 @@ func TestFanOut(t *testing.T) {
 	}
 	if tube, err := inspect.New(c).Tube(t.Context(), tube); err != nil || tube.Buried != 1 || tube.Ready+tube.Delayed+tube.Reserved != 0 {
 		t.Errorf("%+v, %v", tube, err)
+	}
+}
+
+// TestTurns: a subscriber with one event does not wait for all those of another one.
+func TestTurns(t *testing.T) {
+	c := redstalktest.Run(t)
+	var calls []string
+	ctx, stop := context.WithCancel(t.Context())
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if calls = append(calls, r.URL.Path); len(calls) == 31 {
+			stop()
+		}
+	}))
+	defer s.Close()
+	for i := range 30 {
+		if err := Publish(t.Context(), c, Event{ID: fmt.Sprint(i)}, []Subscriber{{"many", s.URL + "/many"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Publish(t.Context(), c, Event{ID: "30"}, []Subscriber{{"few", s.URL + "/few"}}); err != nil {
+		t.Fatal(err)
+	}
+	mux := worker.NewMux()
+	Handle(mux)
+	if err := worker.New(c, worker.Config{Concurrency: 1, Signals: []os.Signal{}}).Run(ctx, mux); err != nil {
+		t.Error(err)
+	}
+	if at := slices.Index(calls, "/few"); len(calls) != 31 || at < 0 || at > 10 {
+		t.Errorf("%d calls, that of few after %d", len(calls), at)
 	}
 }

@@ -11,14 +11,14 @@ import (
 type Proxy struct {
 	Addr string
 
-	target   string
 	listener net.Listener
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	mute  bool // replies are dropped
-	cut   bool // the next reply is dropped, and all connections are broken then
-	shut  bool // new connections are closed at once
+	mu     sync.Mutex
+	target string // of new connections
+	conns  map[net.Conn]struct{}
+	mute   bool // replies are dropped
+	cut    bool // the next reply is dropped, and all connections are broken then
+	shut   bool // new connections are closed at once
 
 	late sync.RWMutex // locked while replies are delayed
 }
@@ -47,7 +47,10 @@ func (p *Proxy) accept(running *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		far, err := net.Dial("tcp", target)
 		if err != nil || !p.keep(near, far) {
 			near.Close()
 			continue
@@ -130,6 +133,13 @@ func (p *Proxy) Mute(on bool) {
 func (p *Proxy) Delay() (end func()) {
 	p.late.Lock()
 	return p.late.Unlock
+}
+
+// Lead forwards new connections to another server.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // Shut closes new connections at once, or no longer.

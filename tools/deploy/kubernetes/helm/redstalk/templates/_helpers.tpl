@@ -93,6 +93,7 @@ spec:
         - {name: REDSTALK_LISTEN, value: 0.0.0.0}
         - {name: REDSTALK_HTTP, value: "0.0.0.0:8080"}
         - {name: REDSTALK_GRACE, value: {{ .Values.grace }}}
+        {{- with .Values.extraEnv }}{{ toYaml . | nindent 8 }}{{ end }}
       ports:
         - {name: beanstalk, containerPort: 11300}
         - {name: http, containerPort: 8080}
@@ -113,7 +114,7 @@ spec:
       {{- end }}
       lifecycle:
         preStop:
-          exec: {command: [/usr/bin/redstalk, drain, --wait, {{ .Values.drain }}]}
+          exec: {command: [/usr/bin/redstalk, drain, {{ if eq .Values.engine "redis" }}--after, {{ .Values.drainAfter }}, {{ end }}--wait, {{ .Values.drain }}]}
       resources:
         {{- toYaml .Values.resources | nindent 8 }}
       securityContext:
