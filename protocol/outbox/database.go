@@ -52,7 +52,7 @@ func Open(url, table string) (*Database, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	d := dialects[scheme]
 	if d == nil {
-		return nil, errors.New("the URL of the database must begin with postgres://, mysql://, mariadb:// or sqlite:")
+		return nil, errors.New("the URL of the database is none of postgres://, mysql://, mariadb:// and sqlite:PATH")
 	}
 	if !validTable.MatchString(table) {
 		return nil, fmt.Errorf("%q is not the name of a table: up to 63 letters, digits and _", table)

@@ -256,6 +256,25 @@ func transaction(t *testing.T, pool *sql.DB, commit bool, do func(tx execer)) {
 	}
 }
 
+// TestManyTubes: rows of more tubes than a round puts into are put all the same, and large bodies that do not fit into one.
+func TestManyTubes(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), redstalkd(t, "-z", "10000000")
+	transaction(t, pool, true, func(tx execer) {
+		for i := range 3 * maxTubes {
+			e.insert(t, tx, fmt.Sprint("tube", i/2), "x", "")
+		}
+		for range 3 {
+			e.insert(t, tx, "large", strings.Repeat("x", batchBytes/2+1), "")
+		}
+	})
+	r := startRelay(t, e, addr, func(r *Relay) { r.Poll = time.Hour })
+	waitFor(t, "the rows", func() bool { return r.Metrics.Put() == 3*maxTubes+3 })
+	if n := len(bodies(t, dial(t, addr), "large")); n != 3 {
+		t.Errorf("%d large jobs, not 3", n)
+	}
+}
+
 // checkErrors checks the column error of the rows of insertRows that cannot be put.
 func checkErrors(t *testing.T, e *engine) {
 	t.Helper()

@@ -14,6 +14,8 @@ const (
 	batch = 1000
 	// batchBytes is how many bytes of bodies a round takes at most, unless one row has more.
 	batchBytes = 8 << 20
+	// maxTubes is how many tubes a round puts into at most: each takes two replies, which can be far away.
+	maxTubes = 100
 )
 
 // round takes the first rows that no other relay has, puts them, and deletes them.
@@ -120,6 +122,10 @@ func (r *round) put() error {
 			continue
 		}
 		if byTube[w.tube] == nil {
+			if len(order) == maxTubes { // the row stays for the next round
+				r.more = true
+				continue
+			}
 			order = append(order, w.tube)
 		}
 		byTube[w.tube] = append(byTube[w.tube], w)
