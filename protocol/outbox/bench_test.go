@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,11 +22,25 @@ func durable(b *testing.B) string {
 	return addr
 }
 
-// BenchmarkRows moves rows of 200 bytes that wait in a durable PostgreSQL to a durable server, with one relay in a process of its own.
+// BenchmarkRows moves rows of 200 bytes that wait in a durable database to a durable server, with one relay in a process of its own.
 func BenchmarkRows(b *testing.B) {
-	e := startPostgres(b, b.Cleanup).newDatabase(b)
+	for name, start := range map[string]func(testing.TB) *engine{
+		"postgres": func(t testing.TB) *engine { return startPostgres(t, t.Cleanup).newDatabase(t) }, "mariadb": ownMariaDB, "sqlite": newSQLite,
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkRows(b, start(b)) })
+	}
+}
+
+func benchmarkRows(b *testing.B, e *engine) {
 	pool, addr := e.withTable(b), durable(b)
-	if _, err := pool.Exec(fmt.Sprintf("INSERT INTO redstalk_outbox (tube, body) SELECT 'mails', repeat('x', 200) FROM generate_series(1, %d)", b.N)); err != nil {
+	tx, err := pool.Begin()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range b.N {
+		e.insert(b, tx, "mails", strings.Repeat("x", 200), "")
+	}
+	if err := tx.Commit(); err != nil {
 		b.Fatal(err)
 	}
 	c := dial(b, addr)

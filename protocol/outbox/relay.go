@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -202,7 +203,7 @@ type outage struct {
 
 func (o *outage) begin(r *Relay, what string, err error) {
 	if o.what == "" {
-		r.Warn(fmt.Sprintf("%s: %v; trying again", what, err))
+		r.Warn(fmt.Sprintf("%s: %s; trying again", what, strings.Join(strings.Fields(err.Error()), " "))) // errors of PostgreSQL have several lines
 	}
 	o.what = what
 }
