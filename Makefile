@@ -27,9 +27,9 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 RACE = CGO_ENABLED=1 CGO_CFLAGS=-O0 $(GO) test -race -vet=off -ldflags='-s -w'
 
 # What the tests need beside Go, from apt: the real beanstalkd decides what is correct
-# behaviour, the Redis engine is tested on a real redis-server, and the race
+# behaviour, the Redis engine is tested on a real redis-server, proxies are tested with nginx, and the race
 # detector needs a C compiler.
-APT_TOOLS = redis-server beanstalkd gcc postgresql mariadb-server
+APT_TOOLS = redis-server beanstalkd nginx gcc postgresql mariadb-server
 
 # What clients/php is tested with.
 PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
@@ -101,7 +101,7 @@ LONG_RACE = $(RACE) -count=1 -timeout 30m
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
-LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs test-php test-python test-typescript test-ruby test-kubernetes test-kubernetes-update
+LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients long-pairs long-signon test-php test-python test-typescript test-ruby test-kubernetes test-kubernetes-update
 .PHONY: $(LONG_PARTS) bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS) # now, as apt runs only once at a time
@@ -149,6 +149,12 @@ long-kills: bin/redstalkd.test
 long-clients:
 	cd clients/go && $(LONG_RACE) -run '^(TestChaos|TestManyJobs|TestManyResults)$$' ./worker
 
+# oauth2-proxy and an OpenID provider, for people who sign on.
+long-signon: bin/redstalkd.test
+	GOBIN=$(CURDIR)/bin/signon $(GO) install -ldflags='-s -w' github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6
+	GOBIN=$(CURDIR)/bin/signon $(GO) install -ldflags='-s -w' github.com/zitadel/oidc/v3/example/server@v3.52.0
+	$(LONG_REDSTALKD) -test.run '^TestOpenIDConnect$$' -oauth2-proxy $(CURDIR)/bin/signon/oauth2-proxy -openid-provider $(CURDIR)/bin/signon/server
+
 # After test-typescript, which builds what is imported here.
 long-pairs: bin/redstalkd.test test-typescript
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) $(RUBY_TOOLS)
@@ -188,7 +194,7 @@ screenshots: deps ## take the screenshots of docs/console.md again, from a serve
 	@sh tools/deps.sh chromium
 	$(CONSOLE_TEST) -timeout 30m -run '^TestDocPictures$$' -args -doc-pictures ../../../docs/console -shop-for $(SHOP_FOR)
 
-deps: ## install redis-server, beanstalkd, postgresql and mariadb-server by apt where they are missing
+deps: ## install redis-server, beanstalkd, nginx, postgresql and mariadb-server by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
 
 bench: build deps ## compare beanstalkd and redstalk on this machine, side by side

@@ -11,7 +11,7 @@
 //   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
 //     how it is answered. The rows stand with these functions in jobs.go, tubes.go, stats.go,
 //     reserve.go, lease.go, batch.go, groups.go, schedules.go, jobbatches.go, history.go, manage.go, policy.go, fields.go,
-//     ended.go, endwait.go, checkpoints.go, auth.go, clients.go and connection.go.
+//     ended.go, endwait.go (wait-job), checkpoints.go, auth.go, clients.go and connection.go.
 //   - server.go, serve.go, handshake.go: Server: accepting, limits on connections, TLS
 //     handshakes, shutdown.
 //   - principal.go, grants.go, permission.go, lookups.go: the user that a session acts as, and

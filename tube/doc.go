@@ -29,7 +29,7 @@
 //
 // The floor queues:
 //
-//   - cold.go: delayed jobs that the engine has on disk only.
+//   - cold.go: delayed and ready jobs that the engine has on disk only.
 //   - enqueue.go: the only functions that change a state, and how jobs come and go. tubes.go: how tubes
 //     come and go, and their pauses. holding.go: the jobs that one holder has reserved, and leases.
 //

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -112,10 +111,7 @@ func ended(t *task) error {
 		}
 		return t.endAt(most)
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	if err != nil || t.Bool("json") {
+	if err = ignoreEnough(err); err != nil || t.Bool("json") {
 		return err
 	}
 	return b.print(t.out)

@@ -145,7 +145,7 @@ func (t *task) listIn(name string, in []string, f *jobFilter) error {
 		b.head = slices.Insert(b.head, 1, "STATE")
 	}
 	found := false
-	err := t.eachMatch([]string{name}, in, f, nil, most, func(jobs []foundJob) error {
+	err := t.eachMatch(name, in, f, nil, most, func(jobs []foundJob) error {
 		for _, j := range jobs {
 			found = true
 			if t.Bool("json") {
@@ -171,34 +171,34 @@ func (t *task) listIn(name string, in []string, f *jobFilter) error {
 	return b.print(t.out)
 }
 
-// eachMatch passes the jobs of some tubes in some states that match to take, a page at a time, up to most of them. bar counts the jobs
-// that were examined.
-func (t *task) eachMatch(names, in []string, f *jobFilter, bar *progress, most uint64, take func([]foundJob) error) error {
+// eachMatch passes the jobs of a tube in some states that match to take, a page at a time, up to most of them. bar counts the jobs that were
+// examined.
+func (t *task) eachMatch(name string, in []string, f *jobFilter, bar *progress, most uint64, take func([]foundJob) error) error {
 	page := uint64(1 << 62)
 	if f == nil {
 		page = most
 	}
-	for _, name := range names {
-		for _, state := range in {
-			err := t.allJobs(name, state, page, func(jobs []*job) error {
-				found, err := t.matching(f, jobs)
-				if err != nil {
-					return err
-				}
-				bar.add(uint64(len(jobs)))
-				found = found[:min(uint64(len(found)), most)]
-				most -= uint64(len(found))
-				return cmp.Or(take(found), t.endAt(most))
-			})
-			if err == errEnough {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+	for _, state := range in {
+		err := t.allJobs(name, state, page, func(jobs []*job) error {
+			bar.add(uint64(len(jobs)))
+			return t.takeMatching(f, jobs, &most, take)
+		})
+		if err != nil {
+			return ignoreEnough(err)
 		}
 	}
 	return nil
+}
+
+// takeMatching passes those of listed jobs that match to take, up to most of them, which it counts down. It returns errEnough at 0.
+func (t *task) takeMatching(f *jobFilter, jobs []*job, most *uint64, take func([]foundJob) error) error {
+	found, err := t.matching(f, jobs)
+	if err != nil {
+		return err
+	}
+	found = found[:min(uint64(len(found)), *most)]
+	*most -= uint64(len(found))
+	return cmp.Or(take(found), t.endAt(*most))
 }
 
 // stateReasonText is how far a job is, why it waits, and why it has failed.

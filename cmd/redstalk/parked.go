@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,19 +197,10 @@ func (t *task) allParked(names []string, f *jobFilter, most uint64, take func([]
 			}
 			err := t.allJobs(name, state, 1<<62, func(jobs []*job) error {
 				failed := slices.DeleteFunc(jobs, func(j *job) bool { return j.Parked == "" && !j.isDeadLetter() })
-				found, err := t.matching(f, failed)
-				if err != nil {
-					return err
-				}
-				found = found[:min(uint64(len(found)), most)]
-				most -= uint64(len(found))
-				return cmp.Or(take(found), t.endAt(most))
+				return t.takeMatching(f, failed, &most, take)
 			})
-			if err == errEnough {
-				return nil
-			}
 			if err != nil {
-				return err
+				return ignoreEnough(err)
 			}
 		}
 	}
@@ -222,7 +214,15 @@ func (t *task) firstIsDeadLetter(name, state string) (bool, error) {
 }
 
 // errEnough ends allJobs.
-var errEnough = fmt.Errorf("no more jobs are wanted")
+var errEnough = errors.New("no more jobs are wanted")
+
+// ignoreEnough returns nil for errEnough.
+func ignoreEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
 
 func (t *task) endAt(most uint64) error {
 	if most == 0 {

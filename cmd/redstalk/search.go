@@ -115,7 +115,7 @@ func (s *finder) searchJobs(f *jobFilter, in []string) error {
 			if counts[i][state] == 0 {
 				continue
 			}
-			if err := s.eachMatch([]string{all[i].Name}, []string{state}, f, bar, 1<<62, s.take); err != nil {
+			if err := s.eachMatch(all[i].Name, []string{state}, f, bar, 1<<62, s.take); err != nil {
 				return err
 			}
 		}

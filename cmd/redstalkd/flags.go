@@ -93,6 +93,8 @@ func (s *settings) httpOptions() []*option {
 			help: "names to accept in the header Host of HTTP requests, beside those of this\nmachine, such as queue.example.org; *.example.org for all its subdomains, * for any;\ncan be repeated, or several with commas"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; several with commas"},
+		{name: "trust-proxy", value: "NETWORKS", set: s.setProxies, repeated: true,
+			help: "reverse proxies in front of --http and --http-tls that say who has signed on, and\nfrom which address: addresses, networks such as 10.0.0.0/24, or unix for unix\nsockets; can be repeated, or several with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
 			help: "refuse HTTP requests that would wait for jobs while N already wait, per listener"},
 		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(maxNamedTubes), initial: strconv.Itoa(s.metrics.tubes),

@@ -114,6 +114,9 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 	if p.activeGuards.Load().access != nil {
 		config.ConnContext = access.WithConn
 	}
+	if d.identifies {
+		config.Resolve = p.http.proxies.Resolve
+	}
 	if d.tls {
 		config.TLS, config.HandshakeTimeout = p.activeGuards.Load().httpTLS.Config(), p.guards.authTimeout
 	}

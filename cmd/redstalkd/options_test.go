@@ -76,6 +76,9 @@ var readFlags = []configured{
 	{"--http-host Q.example.org,*.pods --http-host *", "", func(s *settings) any { return fmt.Sprint(s.http.hosts) }, "[q.example.org *.pods *]"},
 	{"", "HTTP_HOST=q.example.org,*.pods", func(s *settings) any { return fmt.Sprint(s.http.hosts) }, "[q.example.org *.pods]"},
 
+	{"--trust-proxy 10.0.0.5,10.1.0.0/16 --trust-proxy=unix", "", func(s *settings) any { return s.http.proxies.String() }, "10.0.0.5/32,10.1.0.0/16,unix"},
+	{"", "TRUST_PROXY=10.0.0.5,::1", func(s *settings) any { return s.http.proxies.String() }, "10.0.0.5/32,::1/128"},
+
 	{"-z 12", "", func(s *settings) any { return s.maxJobSize }, 12},
 	{"-z 0", "", func(s *settings) any { return s.maxJobSize }, -1},
 	{"-z 1073741824", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
@@ -194,6 +197,7 @@ func TestConfigureRefuses(t *testing.T) {
 		{"--tls :1 --tls-cert c", "", "--tls needs --tls-cert and --tls-key"},
 		{"--http-host https://x.example", "", `--http-host: "https://x.example" is not the name of a host`},
 		{"", "HTTP_HOST=x.example:80", `REDSTALK_HTTP_HOST: "x.example:80" is not the name of a host`},
+		{"", "TRUST_PROXY=0.0.0.0/0", `REDSTALK_TRUST_PROXY: "0.0.0.0/0" is every address`},
 		{"--http-tls :1", "", "--http-tls needs --http-tls-cert and --http-tls-key"},
 		{"--tls 1", "", `--tls: "1" is neither`},
 		{"--access=", "", "--access: empty name"},

@@ -84,6 +84,16 @@ func (s *settings) setHosts(v string) error {
 	return nil
 }
 
+// setProxies accepts what access.Proxies can trust, separated by commas.
+func (s *settings) setProxies(v string) error {
+	for one := range strings.SplitSeq(v, ",") {
+		if err := s.http.proxies.Add(strings.TrimSpace(one)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *settings) setMaxWaiting(v string) error {
 	n, err := strconv.ParseUint(v, 10, 31)
 	if err != nil || n == 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/access"
 	"redstalk/server/httpapi"
 	"redstalk/server/limits"
 	"redstalk/tube"
@@ -55,7 +56,8 @@ type httpSettings struct {
 	addr       string   // HOST:PORT, :PORT or unix:PATH; "": not served
 	origins    []string // other sites whose pages may use it
 	hosts      []string // for httpserve.Config.Hosts
-	maxWaiting int      // requests that may wait for jobs at the same time
+	proxies    access.Proxies
+	maxWaiting int // requests that may wait for jobs at the same time
 }
 
 // autoConnections limits connections to the number of descriptors, less those

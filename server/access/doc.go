@@ -14,6 +14,7 @@
 //     attempts share one verification.
 //   - account.go: what a user uses at present, and the limits of that.
 //   - certificates.go: the certificates of a TLS port, read again when they change.
+//   - proxy.go: Proxies, whose headers say from whom a request comes.
 //   - http.go: Protect and RequestUser, for listeners that speak HTTP.
 //
 // # What is elsewhere

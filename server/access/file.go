@@ -19,6 +19,8 @@ type document struct {
 	Users []struct {
 		Name    string   `yaml:"name"`
 		Secrets []string `yaml:"secrets"`
+		People  []string `yaml:"people"`
+		Groups  []string `yaml:"groups"`
 		Rights  []struct {
 			Tubes []string `yaml:"tubes"`
 			May   []string `yaml:"may"`
@@ -35,7 +37,8 @@ type document struct {
 type file struct {
 	users     map[string]*User
 	anonymous *User
-	decoys    []hash // as many as the user with most secrets has; secrets of unknown names are compared with them
+	signOns   []*User // those with people or groups, in the order of the file
+	decoys    []hash  // as many as the user with most secrets has; secrets of unknown names are compared with them
 	logins    loginCache
 }
 
@@ -67,6 +70,9 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 		u.account = accountOf(u.name)
 		f.users[u.name] = u
 		inOrder = append(inOrder, u)
+		if len(u.people)+len(u.groups) > 0 {
+			f.signOns = append(f.signOns, u)
+		}
 	}
 	setBatchOwners(inOrder)
 	if f.anonymous = f.users[anonymous]; f.anonymous == nil {
@@ -104,7 +110,7 @@ func nameIn(d *document, i int) string {
 // user checks and returns the i-th user.
 func (d *document) user(i int) (*User, error) {
 	from := &d.Users[i]
-	u := &User{name: from.Name, limits: limits{from.Limits.Connections, from.Limits.Jobs, from.Limits.Bytes}}
+	u := &User{name: from.Name, people: from.People, groups: from.Groups, limits: limits{from.Limits.Connections, from.Limits.Jobs, from.Limits.Bytes}}
 	if !validUser(u.name) {
 		return nil, fmt.Errorf("a name is 1 to %d printable characters of ASCII without spaces", MaxUser)
 	}
@@ -120,6 +126,9 @@ func (d *document) user(i int) (*User, error) {
 	}
 	if len(u.secrets) > 0 && (u.name == anonymous || slices.Contains([]byte(u.name), ':')) {
 		return nil, errors.New("it has secrets; anonymous has none, and names with a colon are for certificates")
+	}
+	if slices.Contains(u.people, "") || slices.Contains(u.groups, "") || u.name == anonymous && len(u.people)+len(u.groups) > 0 {
+		return nil, errors.New("an entry of people or groups is empty; anonymous has none")
 	}
 	if len(u.secrets) > maxSecrets {
 		return nil, fmt.Errorf("it has more than %d secrets", maxSecrets)

@@ -10,10 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// RequestUser returns the user of a request: of its Authorization header (Basic, or Bearer
-// with user:secret), or of its client certificate, or else Anonymous. It can take long, see
-// Authenticate, whose errors it returns.
+// RequestUser returns the user of a request: of the person whom a trusted proxy names, or of its
+// Authorization header (Basic, or Bearer with user:secret), or of its client certificate, or else
+// Anonymous. It can take long, see Authenticate, whose errors it returns, beside ErrSignOn.
 func (a *Access) RequestUser(r *http.Request) (*User, error) {
+	if u, err := a.signedOn(r); u != nil || err != nil {
+		return u, err
+	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		name, secret, ok := credentials(header)
 		if !ok {
@@ -144,6 +147,8 @@ func Status(u *User, err error) int {
 	switch {
 	case errors.Is(err, ErrBusy):
 		return http.StatusTooManyRequests
+	case errors.Is(err, ErrSignOn):
+		return http.StatusForbidden
 	case err != nil, u == nil, u.name == anonymous:
 		return http.StatusUnauthorized
 	}

@@ -30,6 +30,9 @@ type User struct {
 	name       string
 	rules      []rule
 	secrets    []hash
+	people     []string // globs of the people who are this user, if a trusted proxy names them
+	groups     []string // likewise, groups of people
+	person     string   // who has signed on as this user at a trusted proxy; "": nobody
 	limits     limits
 	account    *account
 	anywhere   Right // rights on at least one tube
@@ -41,6 +44,9 @@ type User struct {
 
 // Name returns the user's name in the file; "anonymous" for unauthenticated clients.
 func (u *User) Name() string { return u.name }
+
+// Person returns the name of the person who has signed on as the user at a trusted proxy, or "".
+func (u *User) Person() string { return u.person }
 
 // On returns the user's rights on a tube, whether that exists or not.
 func (u *User) On(tube string) Right {

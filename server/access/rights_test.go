@@ -77,16 +77,19 @@ func TestRights(t *testing.T) {
 
 // faulty are invalid files, with the errors.
 var faulty = map[string]string{
-	"":                                      "the file is empty",
-	"users:\n":                              "the file is empty",
-	"{}":                                    "the file is empty",
-	"null":                                  "the file is empty",
-	"users: 7":                              "line 1 is not valid YAML, or its value is not of the expected kind",
-	"users: [\n  {nme: s3cret}]":            "line 2 is not valid YAML",
-	"users: [{name: [s3cret]}]":             "line 1",
-	"\tusers":                               "it is not",
-	"users: []\n---\nusers: []":             "more than one YAML document",
-	"user: []":                              "line 1",
+	"":                                    "the file is empty",
+	"users:\n":                            "the file is empty",
+	"{}":                                  "the file is empty",
+	"null":                                "the file is empty",
+	"users: 7":                            "line 1 is not valid YAML, or its value is not of the expected kind",
+	"users: [\n  {nme: s3cret}]":          "line 2 is not valid YAML",
+	"users: [{name: [s3cret]}]":           "line 1",
+	"\tusers":                             "it is not",
+	"users: []\n---\nusers: []":           "more than one YAML document",
+	"user: []":                            "line 1",
+	"users: [{name: a, people: ['']}]":    "user a: an entry of people or groups is empty",
+	"users: [{name: a, groups: [x, '']}]": "user a: an entry of people or groups is empty",
+	"users: [{name: anonymous, groups: [x]}]": "anonymous has none",
 	"users: [{}]":                           "user number 1: a name is",
 	`users: [{name: "a b"}]`:                "user number 1: a name is",
 	`users: [{name: "é"}]`:                  "user number 1: a name is",
@@ -145,8 +148,11 @@ func TestFileOfDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(found) != 1 {
+	if len(found) != 2 {
 		t.Fatalf("%d files of users on the page", len(found))
+	}
+	if people := open(t, string(found[1][1])).file.Load().signOns; len(people) != 2 {
+		t.Errorf("%d users can sign on", len(people))
 	}
 	a := open(t, string(found[0][1]))
 	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != Read {

@@ -133,14 +133,17 @@ func (svc *service) logAct(w *auditedWriter, r *http.Request, row *row, note *ac
 			target = append(target, value)
 		}
 	}
-	user, entrance := "", "http"
+	user, person, entrance := "", "", "http"
 	if u := access.UserIn(r.Context()); u != nil {
-		user = u.Name()
+		user, person = u.Name(), u.Person()
 	}
 	if r.Header.Get(changeHeader) == consoleHeader {
 		entrance = "console"
 	}
 	args := []any{"target", strings.Join(target, " "), "user", user, "entrance", entrance, "peer", r.RemoteAddr, "request", r.Method + " " + r.URL.RequestURI(), "result", w.status}
+	if person != "" {
+		args = append(args, "person", person)
+	}
 	if len(w.answer) <= maxAuditedAnswer && json.Valid(w.answer) {
 		args = append(args, "answer", json.RawMessage(w.answer))
 	}

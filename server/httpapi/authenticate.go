@@ -44,6 +44,10 @@ func refuse(w http.ResponseWriter, r *http.Request, u *access.User, err error) {
 		p = newProblem(status, codeUnauthorized, "the user or the secret is wrong or missing")
 	case http.StatusTooManyRequests:
 		p = tooMany("too many logins are being checked already")
+	case http.StatusForbidden:
+		if err != nil {
+			p = newProblem(status, codeForbidden, "%v", err)
+		}
 	}
 	p.Write(w)
 }

@@ -90,8 +90,11 @@ func backupProblem(err error) error {
 	return newProblem(status, codeBackup, "%v", err)
 }
 
-// fromThisMachine reports whether a request came over a unix socket or from a loopback address.
+// fromThisMachine reports whether a request came over a unix socket or from a loopback address, and not through a proxy.
 func fromThisMachine(r *http.Request) bool {
+	if access.Proxied(r.Context()) {
+		return false
+	}
 	if local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr); local != nil && local.Network() == "unix" {
 		return true
 	}

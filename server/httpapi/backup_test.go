@@ -4,6 +4,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"redstalk/server/access"
 )
 
 // TestBackupWhere: either a path or a directory says where a backup goes, and only a directory has a number to keep.
@@ -25,7 +27,7 @@ func TestBackupWhere(t *testing.T) {
 	}
 }
 
-// TestBackupFromElsewhere: without a users file, clients on other machines may not write backups.
+// TestBackupFromElsewhere: without a users file, clients on other machines, or behind a trusted proxy, may not write backups.
 func TestBackupFromElsewhere(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -37,6 +39,20 @@ func TestBackupFromElsewhere(t *testing.T) {
 		a.api.ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("from %q: %d %s, want %d", from, w.Code, w.Body, want)
+		}
+	}
+	proxies := new(access.Proxies)
+	if err := proxies.Add("127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"203.0.113.9", "127.0.0.1", ""} {
+		r := httptest.NewRequest("POST", "/v1/server/backup", strings.NewReader(`{"to":"/nowhere/x"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Forwarded-For", client)
+		r.RemoteAddr = "127.0.0.1:99"
+		w := httptest.NewRecorder()
+		if a.api.ServeHTTP(w, proxies.Resolve(r)); w.Code != 403 {
+			t.Errorf("from %q behind a proxy: %d %s", client, w.Code, w.Body)
 		}
 	}
 }

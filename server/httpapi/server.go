@@ -63,6 +63,7 @@ type callerOutput struct{ Body callerInfo }
 // callerInfo is the user of a request and its rights.
 type callerInfo struct {
 	User       string   `json:"user,omitempty" doc:"missing if there is no users file"`
+	Person     string   `json:"person,omitempty" doc:"who has signed on as this user at a trusted proxy"`
 	Anonymous  bool     `json:"anonymous,omitempty" doc:"there is a users file, and the request has no credentials"`
 	Everywhere []string `json:"everywhere" nullable:"false" doc:"rights on all tubes and on the instance"`
 	Somewhere  []string `json:"somewhere" nullable:"false" doc:"rights on at least one tube"`
@@ -78,7 +79,7 @@ func (svc *service) caller(ctx context.Context, in *callerInput) (*callerOutput,
 	info := callerInfo{Everywhere: rightNames(access.All), Somewhere: rightNames(access.All)}
 	on := func(string) access.Right { return access.All }
 	if u := access.UserIn(ctx); u != nil {
-		info.User, info.Anonymous, on = u.Name(), u == svc.access.Anonymous(), u.On
+		info.User, info.Person, info.Anonymous, on = u.Name(), u.Person(), u == svc.access.Anonymous(), u.On
 		info.Everywhere, info.Somewhere = rightNames(u.Everywhere()), rightNames(u.Anywhere())
 	}
 	if len(in.Tube) > 0 {

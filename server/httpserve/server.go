@@ -61,6 +61,10 @@ type Config struct {
 	// ConnContext, if not nil, returns the context of all requests of a new connection.
 	ConnContext func(context.Context, net.Conn) context.Context
 
+	// Resolve, if not nil, is called first, and returns a request as the proxy in front describes
+	// it. It must not change the request that it gets.
+	Resolve func(*http.Request) *http.Request
+
 	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -219,6 +223,9 @@ func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer a.count()
+	if d.config.Resolve != nil {
+		r = d.config.Resolve(r)
+	}
 	switch {
 	case r.ProtoMajor >= 2 && !d.config.HTTP2:
 		NewProblem(http.StatusHTTPVersionNotSupported, codeUnsupported, "HTTP/2 is not served here").Write(a)

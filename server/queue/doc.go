@@ -8,7 +8,7 @@
 //   - queue.go: Queue, one for each store. Its methods are the blocking API for callers in
 //     the process: call.go (Do), jobs.go (one call for each beanstalk command), reserve.go,
 //     extensions.go (tags, keys, policies, leases), leased.go (many leases at once), groups.go,
-//     records.go (schedules and job batches), ends.go (records of ended jobs, and waiting for them), tallies.go, deadletters.go and backup.go.
+//     records.go (schedules and job batches), ends.go (records of ended jobs, and waiting for the end of a job), tallies.go, deadletters.go and backup.go.
 //   - wait.go: Waiter waits for a job on behalf of one holder, without a goroutine. The
 //     loops of package server use it directly; Queue.Reserve is built on it. The file
 //     follows a wait from its beginning to its end; waitlimit.go is what happens at its limit.

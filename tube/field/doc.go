@@ -1,6 +1,7 @@
 // Package field has the fields of policies, and of what a put says about failures and keys: their types, and for each
 // field one row that says everything about it. The wire, HTTP, the stored forms of both engines, the command line and
-// the pages are derived from the rows. So a new field is a field of a struct, its line in Over, and a row.
+// the pages are derived from the rows. So a new field is a field of a struct, its line in Over, and a row. A tag that only a
+// put has, such as meta, is not here: docs/CONTRIBUTING.md says where it goes.
 //
 // The package imports nothing of redstalk, because protocol and tube both import it and know nothing of each other.
 //

@@ -150,7 +150,7 @@ func (b *tab) report() {
 	}
 	b.problems = nil
 	for host := range b.hosts {
-		if b.s != nil && "http://"+host != b.s.url && "https://"+host != b.s.url {
+		if b.s != nil && !strings.HasPrefix(b.s.url+"/", "http://"+host+"/") && !strings.HasPrefix(b.s.url+"/", "https://"+host+"/") {
 			b.t.Errorf("a request to %s; the console is at %s", host, b.s.url)
 		}
 	}

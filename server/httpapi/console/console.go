@@ -34,7 +34,8 @@ func Handler() http.Handler {
 		case "/":
 			http.ServeFileFS(w, r, files, "page.html")
 		case "/console/": // instead of a directory listing
-			http.Redirect(w, r, "/", http.StatusFound)
+			h.Set("Location", "../") // not http.Redirect, which makes it a path of this server, and a proxy can have another one
+			w.WriteHeader(http.StatusFound)
 		default:
 			server.ServeHTTP(w, r)
 		}

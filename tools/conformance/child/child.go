@@ -2,7 +2,7 @@
 // their output kept, waited for until they answer, and ended by their process id.
 //
 // Start and Process are in this file, Freeze in freeze_linux.go and freeze_other.go, Output in output.go, FreePort in
-// port.go, and the real beanstalkd for tests in beanstalkd.go.
+// port.go, and for tests the real beanstalkd in beanstalkd.go and nginx in nginx.go.
 package child
 
 import (

@@ -28,9 +28,12 @@ function headers() {
 let refused = () => {}; // called for each 401 answer
 export function onRefused(f) { refused = f; }
 
+// urlOf returns the URL of a path of the API. The console can be below a path of a proxy, so it is relative to the page.
+const urlOf = path => new URL("." + path, location.href);
+
 // call makes a request and returns its answer. The message of an error is the detail of the problem.
 export async function call(method, path, { query, body, signal } = {}) {
-  const url = new URL(path, location.href);
+  const url = urlOf(path);
   for (const [key, value] of Object.entries(query ?? {})) {
     for (const one of [value].flat()) if (one !== undefined && one !== "") url.searchParams.append(key, one);
   }
@@ -74,14 +77,14 @@ export const jobPage = id => "#/job/" + id;
 export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 
 // caller is the user and its rights, as /v1/caller returns them.
-export const caller = { user: "", anonymous: false, everywhere: [], somewhere: [] };
+export const caller = { user: "", person: "", anonymous: false, everywhere: [], somewhere: [] };
 export const may = right => caller.somewhere.includes(right);
 export const mayEverywhere = right => caller.everywhere.includes(right);
 
 const onTube = new Map(); // rights by tube
 
 export async function readCaller() {
-  Object.assign(caller, { user: "", anonymous: false }, await call("GET", "/v1/caller"));
+  Object.assign(caller, { user: "", person: "", anonymous: false }, await call("GET", "/v1/caller"));
   onTube.clear();
 }
 
@@ -164,7 +167,7 @@ async function readStream() {
   const controller = connection = new AbortController();
   let timer = setTimeout(() => controller.abort(), stale), first = true;
   try {
-    const reply = await fetch("/v1/watch", { headers: { ...headers(), Accept: "text/event-stream" }, signal: controller.signal, credentials: "same-origin" });
+    const reply = await fetch(urlOf("/v1/watch"), { headers: { ...headers(), Accept: "text/event-stream" }, signal: controller.signal, credentials: "same-origin" });
     if (!reply.ok) await answer(reply);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ""; ;) {

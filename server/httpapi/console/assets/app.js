@@ -139,7 +139,7 @@ function showUser(known) {
   box.replaceChildren();
   if (!known || !caller.user) return;
   if (caller.anonymous) box.append(make("button", { type: "button", "data-action": "signin", onclick: () => askForUser() }, "Sign in"));
-  else box.append(make("span", { className: "soft", "data-user": "" }, caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
+  else box.append(make("span", { className: "soft", "data-user": "", title: caller.person && `${caller.person} is signed on as ${caller.user}` }, caller.person || caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
 }
 
 let listening = false;
@@ -173,7 +173,13 @@ document.getElementById("theme").onclick = () => theme(true);
 document.getElementById("keys").onclick = showKeys;
 document.querySelector(".skip").onclick = event => { event.preventDefault(); main.focus(); };
 follow(showState);
-onRefused(() => { if (main.dataset.view !== "signin" && caller.user) { signOut(); askForUser("You have been signed out."); } });
+onRefused(() => {
+  if (caller.person) location.reload(); // the proxy lets people sign on again
+  else if (main.dataset.view !== "signin" && caller.user) {
+    signOut();
+    askForUser("You have been signed out.");
+  }
+});
 addEventListener("hashchange", () => { if (main.dataset.view !== "signin" && !closeJob()) { show(); main.focus(); } });
 document.getElementById("find").onsubmit = event => {
   event.preventDefault();

@@ -1,5 +1,5 @@
 // All tubes, live.
-import { make, compare, number, rate, span, plural, remember, attempt, button, ask, note, wrongDuration, durations } from "./ui.js";
+import { make, compare, number, rate, span, plural, remember, attempt, problemOf, button, ask, note, wrongDuration, durations } from "./ui.js";
 import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
 import { spark } from "./chart.js";
@@ -47,14 +47,12 @@ async function readCharts() {
 }
 
 // matcher returns a function that reports whether a name matches a filter: a part of the name, or
-// /a regular expression/.
-export function matcher(filter) {
+// /a regular expression/. An invalid one is an error.
+function matcher(filter) {
   const expression = /^\/(.+)\/(i?)$/.exec(filter);
   if (expression) {
-    try {
-      const pattern = new RegExp(expression[1], expression[2]);
-      return name => pattern.test(name);
-    } catch { /* invalid: treat it as a part of a name */ }
+    const pattern = new RegExp(expression[1], expression[2]);
+    return name => pattern.test(name);
   }
   const word = filter.toLowerCase();
   return name => name.toLowerCase().includes(word);
@@ -105,13 +103,14 @@ class Overview {
 
   bar() {
     const filter = make("input", { type: "search", id: "filter", placeholder: "Filter: text or /regexp/", "aria-label": "Filter by name", value: this.filter, oninput: e => { this.filter = e.target.value; remember.set("filter", this.filter); this.draw(); } });
+    this.problem = problemOf(filter);
     const busy = make("input", { type: "checkbox", id: "busy", checked: this.busy, onchange: e => { this.busy = e.target.checked; remember.set("busy", this.busy); this.draw(); } });
     this.follow = make("button", { type: "button", id: "follow", onclick: () => setFollowing(stream.state === "paused") });
     this.menu = make("div", { className: "menu" });
     this.fillPicker();
     const picker = make("details", { className: "picker", id: "columns", "aria-label": "View", onkeydown: e => { if (e.key === "Escape") { picker.open = false; picker.firstChild.focus(); e.stopPropagation(); } } }, make("summary", {}, "View"), this.menu);
     picker.addEventListener("focusout", e => { if (e.relatedTarget && !picker.contains(e.relatedTarget)) picker.open = false; });
-    return make("div", { className: "bar" }, make("h1", {}, "Tubes"), filter, make("label", { className: "check" }, busy, " only with jobs"), this.follow, picker);
+    return make("div", { className: "bar" }, make("h1", {}, "Tubes"), filter, this.problem.element, make("label", { className: "check" }, busy, " only with jobs"), this.follow, picker);
   }
 
   fillPicker() {
@@ -132,9 +131,21 @@ class Overview {
     if (Date.now() - chartsAt > 10_000 && stream.state === "live") readCharts().then(() => this.draw(), () => {});
   }
 
+  // matcher returns the matcher of the filter. If that is invalid it says so, and no tube matches: what is selected can be flushed.
+  matcher() {
+    try {
+      const matches = matcher(this.filter);
+      this.problem.say("");
+      return matches;
+    } catch (err) {
+      this.problem.say(err.message + ".");
+      return () => false;
+    }
+  }
+
   // draw sorts and shows the tubes. It starts from the previous order, which is nearly sorted.
   draw() {
-    const matches = matcher(this.filter), seen = new Set();
+    const matches = this.matcher(), seen = new Set();
     const fit = t => matches(t.name) && (!this.busy || t.ready + t.reserved + t.delayed + t.buried > 0);
     const list = this.list.filter(t => tubes.get(t.name) === t && fit(t) && seen.add(t));
     if (list.length < tubes.size) for (const t of tubes.values()) if (!seen.has(t) && fit(t)) list.push(t);
@@ -150,7 +161,7 @@ class Overview {
     const known = stream.at > 0;
     this.empty.hidden = this.list.length > 0;
     this.rows.element.hidden = !this.list.length;
-    this.empty.textContent = !known ? "" : tubes.size ? "No tube matches the filter." : "There are no tubes yet. Put a job to create one.";
+    this.empty.textContent = !known || this.problem.element.textContent ? "" : tubes.size ? "No tube matches the filter." : "There are no tubes yet. Put a job to create one.";
     const matches = this.list.length < tubes.size ? `${number(this.list.length)} of ${plural(tubes.size, "tube")}` : "";
     if (this.matches.textContent !== matches) this.matches.textContent = matches;
     const paused = stream.state === "paused";

@@ -1,5 +1,5 @@
 // The jobs of all tubes that have failed for good: parked jobs and dead letters.
-import { make, number, plural, span, moment, note, attempt, ask, button, remember, two } from "./ui.js";
+import { make, number, plural, span, moment, note, attempt, problemOf, problemOfSearch, ask, button, remember, two } from "./ui.js";
 import { may, mayOn, mayEverywhere, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
 import { Walk, WalkBar, actOnAll, outcome } from "./walk.js";
@@ -72,6 +72,7 @@ class Parked {
     this.reasons = chips("reason", "Filter by reason");
     const select = (id, label, options) => make("select", { id, "aria-label": label, onchange: () => this.read() }, options.map(([value, text]) => make("option", { value }, text)));
     this.text = make("input", { type: "search", id: "filter", placeholder: "Key, group, body …", "aria-label": "Filter by a text in key, group, batch, meta, reason or body", maxLength: 200, autocomplete: "off", spellcheck: false, onchange: () => this.read() });
+    this.problem = problemOf(this.text);
     this.since = select("since", "When they failed", spans);
     this.attempts = select("attempts", "How often they were delivered", tries);
     this.more = make("button", { type: "button", id: "more", hidden: true, onclick: () => attempt(() => this.listMore()) }, "More");
@@ -82,7 +83,7 @@ class Parked {
     this.said = make("span", { className: "soft said", role: "status" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Parked", tube && [": ", make("a", { href: tubePage(tube) }, tube)]), this.selection ? [this.said, this.bar, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => this.read() }, "Refresh")),
       make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and dead letters. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
-      make("div", { className: "bar tight filters", role: "search" }, this.text, this.since, this.attempts), this.tubes, this.reasons, this.marked, this.rows.element, this.empty, make("div", { className: "foot" }, this.progress.element, this.more));
+      make("div", { className: "bar tight filters", role: "search" }, this.text, this.problem.element, this.since, this.attempts), this.tubes, this.reasons, this.marked, this.rows.element, this.empty, make("div", { className: "foot" }, this.progress.element, this.more));
     this.resized = () => this.rows.setColumns(chosen());
     narrow.addEventListener("change", this.resized);
     this.timer = setInterval(() => this.rows.soon(), 1000);
@@ -111,9 +112,10 @@ class Parked {
   // read begins anew, with the chips that are chosen.
   read() {
     this.scan?.stop();
+    this.problem.say(problemOfSearch(this.text.value.trim()));
     this.scan = new Walk(this.filter(false), { changed: () => this.changed() });
     const listed = this.readList();
-    attempt(() => this.scan.run());
+    attempt(() => this.scan.run(), this.problem);
     return listed;
   }
 
@@ -122,7 +124,7 @@ class Parked {
     this.selection?.clear();
     this.every = false;
     this.list = this.only || this.why ? new Walk(this.filter(true), { countAll: false, changed: () => this.changed() }) : this.scan;
-    if (this.list !== this.scan) await attempt(() => this.list.run());
+    if (this.list !== this.scan) await attempt(() => this.list.run(), this.problem);
     else this.changed();
   }
 

@@ -1,5 +1,5 @@
 // A search over all tubes. What is found is grouped by what it is: a job with this id, a tube, a key, a group and so on.
-import { make, number, plural, attempt, withMarks } from "./ui.js";
+import { make, number, plural, attempt, problemOf, problemOfSearch, withMarks } from "./ui.js";
 import { call, tubes, follow, jobPage, tubePage, groupPage, batchPage, schedulePage, searchPage } from "./api.js";
 import { Walk, WalkBar } from "./walk.js";
 import { JobDialog, groupBadge, isLetter } from "./job.js";
@@ -29,13 +29,15 @@ class Search {
   constructor(main, text) {
     Object.assign(this, { main, text, ended: false, sections: new Map() });
     const input = make("input", { type: "search", id: "search", value: text, placeholder: "Id, key, group, text or JSON", "aria-label": "Search all jobs", maxLength: 200, autocomplete: "off", spellcheck: false });
+    const problem = problemOf(input);
+    problem.say(problemOfSearch(text));
     this.progress = new WalkBar(attempt);
     this.empty = make("p", { className: "empty", hidden: true });
     this.results = make("div", { className: "results" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Search"), make("form", { className: "searchform", role: "search", "aria-label": "All jobs", onsubmit: e => {
       e.preventDefault();
       if (input.value.trim()) location.hash = searchPage(input.value.trim());
-    } }, input, make("button", { type: "submit", className: "main" }, "Search"))),
+    } }, problem.element, input, make("button", { type: "submit", className: "main" }, "Search"))),
     make("p", { className: "soft" }, "A JSON object is compared by value: {\"customer\": 4711} finds it in any notation."),
     make("div", { className: "bar tight" }, this.progress.element), this.results, this.empty);
     if (!text) {
@@ -44,7 +46,7 @@ class Search {
       return;
     }
     this.walk = new Walk({ text }, { wanted: most, changed: () => this.changed() });
-    attempt(() => this.begin());
+    attempt(() => this.begin(), problem);
   }
 
   end() {

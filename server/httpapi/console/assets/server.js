@@ -24,7 +24,7 @@ class Server {
     this.charts = new Charts("/v1", null);
     this.drain = button("drain", "Drain", () => this.toggleDrain());
     this.drain.hidden = true;
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), this.drain, make("a", { className: "button", href: "/docs" }, "HTTP API")), this.box, this.charts.element);
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), this.drain, make("a", { className: "button", href: "docs" }, "HTTP API")), this.box, this.charts.element);
     attempt(() => this.read());
     this.charts.read();
     this.timers = [setInterval(() => { if (!document.hidden) this.read().catch(() => {}); }, every), setInterval(() => this.charts.read(), chartsEvery)];

@@ -1,5 +1,5 @@
 // One tube: its charts, its jobs by state, and the actions on them.
-import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
+import { make, number, span, bytes, plural, note, attempt, problemOf, problemOfSearch, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
 import { call, tubes, stream, follow, may, mayOn, readRights, tubePath, tubePage, parkedPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { Walk, WalkBar } from "./walk.js";
@@ -151,10 +151,11 @@ class TubeView {
   }
 
   searchForm() {
-    const set = () => { this.text = input.value; this.everywhere = all.value === "all"; this.rows.setColumns(this.columns()); this.drawState(); this.read(true); };
+    const set = () => { this.text = input.value; this.problem.say(problemOfSearch(this.text.trim())); this.everywhere = all.value === "all"; this.rows.setColumns(this.columns()); this.drawState(); this.read(true); };
     const input = make("input", { type: "search", id: "search", placeholder: "Search this tube", "aria-label": "Search this tube by id, key, group or text", maxLength: 200, onchange: set });
+    this.problem = problemOf(input);
     const all = make("select", { id: "search-in", "aria-label": "Where to search", onchange: () => { if (this.text) set(); } }, make("option", { value: "state" }, "in this state"), make("option", { value: "all" }, "in all states"));
-    return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, input, all);
+    return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, this.problem.element, input, all);
   }
 
   buttons(admin) {
@@ -277,7 +278,7 @@ class TubeView {
       Object.assign(this, { jobs: walk.jobs, fresh: false, next: walk.listed });
       this.draw();
     } });
-    await attempt(() => walk.run());
+    await attempt(() => walk.run(), this.problem);
   }
 
   draw() {

@@ -82,12 +82,35 @@ export function note(text, bad) {
   if (!bad) setTimeout(() => e.remove(), 6000);
 }
 
-// attempt runs f and shows its error.
-export async function attempt(f) {
+// attempt runs f and shows its error. problem is where, if the server refuses a value, see problemOf.
+export async function attempt(f, problem) {
   try {
     return await f();
   } catch (err) {
-    if (err.name !== "AbortError" && err.status !== 401) note(err.message, true);
+    if (err.name === "AbortError" || err.status === 401) return;
+    if (problem && (err.status === 400 || err.status === 422)) problem.say(err.message);
+    else note(err.message, true);
+  }
+}
+
+// problemOf returns what says beside a field what is wrong with its value; "" is nothing.
+export function problemOf(input) {
+  const element = make("small", { className: "problem", id: input.id + "-problem", role: "status" });
+  input.setAttribute("aria-describedby", element.id);
+  return { element, say(text) {
+    if (element.textContent !== text) element.textContent = text;
+    text ? input.setAttribute("aria-invalid", "true") : input.removeAttribute("aria-invalid");
+  } };
+}
+
+// problemOfSearch returns what is wrong with a text to search for, or "".
+export function problemOfSearch(text) {
+  if (!/^[{[]/.test(text)) return "";
+  try {
+    JSON.parse(text);
+    return "";
+  } catch {
+    return "This is not valid JSON, so it is looked for letter by letter.";
   }
 }
 
