@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -326,6 +327,39 @@ func TestSeveralRelays(t *testing.T) {
 			e.insert(t, pool, "mails", "x", "max:3")
 			waitFor(t, "an error", func() bool { return rows(t, pool, "error LIKE '%does not know%'") == 1 })
 		})
+	}
+}
+
+// TestStopped: a relay that is stopped ends the round in progress, so that also without keys nothing is put twice.
+func TestStopped(t *testing.T) {
+	e := newPostgres(t)
+	pool := e.withTable(t)
+	_, addr := child.Beanstalkd(t)
+	want := insertMany(t, e, 10*batch)
+	for range 20 {
+		sent := make(chan struct{}, 100)
+		r := startRelay(t, e, addr, func(r *Relay) {
+			plain := r.Dial
+			r.Dial = func() (*client.Conn, error) {
+				c, err := plain()
+				if err == nil {
+					c.Conn = &brokenConn{Conn: c.Conn, once: new(atomic.Bool), after: func() { sent <- struct{}{} }}
+				}
+				return c, err
+			}
+		})
+		select {
+		case <-sent: // puts are sent, and their rows are not deleted yet
+		case <-time.After(100 * time.Millisecond): // all rows are put
+		}
+		r.stop()
+	}
+	startRelay(t, e, addr, nil)
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+	got := bodies(t, dial(t, addr), "mails")
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d jobs, not %d", len(got), len(want))
 	}
 }
 
