@@ -8,12 +8,13 @@ type Right uint8
 const (
 	MayPut   Right = 1 << iota // put jobs
 	MayWork                    // reserve, delete, release, bury, touch
-	MayRead                    // peek, stats, lists
+	MayList                    // stats, lists
+	MayRead                    // peek, and all that says what jobs contain
 	MayAdmin                   // kick, pause, flush, move, policies, drain
 )
 
 // rightWords are the words of the rights, in the order of the constants.
-var rightWords = [...]string{"put", "work", "read", "admin"}
+var rightWords = [...]string{"put", "work", "list", "read", "admin"}
 
 // Words returns the word of each right in the set.
 func (r Right) Words() (words []string) {

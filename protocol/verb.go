@@ -139,9 +139,9 @@ const twoNames = 450
 var free = Need{Where: Free}
 
 // ofSchedule is what a command needs that reads schedules: it sees those of tubes on which this right is given.
-var ofSchedule = Need{MayRead | MayAdmin, Somewhere}
+var ofSchedule = Need{MayList | MayAdmin, Somewhere}
 
-const anyRight = MayPut | MayWork | MayRead | MayAdmin
+const anyRight = MayPut | MayWork | MayList | MayRead | MayAdmin
 
 var table = [NumVerbs]Spec{
 	Put:                {Prefix: "put ", Body: true, lengthAt: 3, MaxLine: MaxTagLine, Counter: "cmd-put", Need: Need{MayPut, OfTube}, parse: parsePut},
@@ -172,18 +172,18 @@ var table = [NumVerbs]Spec{
 	Checkpoint:         {Prefix: "checkpoint ", Extension: true, Body: true, lengthAt: 1, MaxBody: MaxCheckpoint, Done: "SAVED", Need: Need{MayWork, OfJob}, parse: parseIDAndSize},
 	CheckpointLease:    {Prefix: "checkpoint-lease ", Extension: true, Body: true, lengthAt: 2, MaxBody: MaxCheckpoint, Done: "SAVED", Need: Need{MayWork, OfJob}, parse: parseLeaseAndSize},
 	GetCheckpoint:      {Prefix: "get-checkpoint ", Extension: true, Need: Need{MayRead | MayWork, OfJob}, parse: parseID},
-	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayRead, OfJob}, parse: parseID},
-	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
-	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
-	StatsBatch:         {Prefix: "stats-batch ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseBatch},
-	StatsEnded:         {Prefix: "stats-ended ", Extension: true, Need: Need{MayRead, OfJob}, parse: parseID},
-	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
+	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayList, OfJob}, parse: parseID},
+	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayList, OfTube}, parse: parseName},
+	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayList, OfTube}, parse: parseGroup},
+	StatsBatch:         {Prefix: "stats-batch ", Extension: true, Need: Need{MayList, OfBatch}, parse: parseBatch},
+	StatsEnded:         {Prefix: "stats-ended ", Extension: true, Need: Need{MayList, OfJob}, parse: parseID},
+	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayList, Somewhere}},
 	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
 	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseWatch},
 	Ignore:             {Prefix: "ignore ", Counter: "cmd-ignore", Need: free, parse: parseName},
 	ListTubesWatched:   {Prefix: "list-tubes-watched", Exact: true, Counter: "cmd-list-tubes-watched", Need: free},
 	ListTubeUsed:       {Prefix: "list-tube-used", Exact: true, Counter: "cmd-list-tube-used", Need: free},
-	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes", Need: Need{MayRead, OfTubes}},
+	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes", Need: Need{MayList, OfTubes}},
 	Quit:               {Prefix: "quit", Need: free},
 	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", Done: "PAUSED", Need: Need{MayAdmin, OfTube}, parse: parsePause},
 	Drain:              {Prefix: "drain", Extension: true, Exact: true, Done: "DRAINING", Need: Need{MayAdmin, Everywhere}},
@@ -194,18 +194,18 @@ var table = [NumVerbs]Spec{
 	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetPolicy},
 	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseScope},
 	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true, Need: Need{MayAdmin, OfTubes}},
-	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListJobs},
-	ListEnded:          {Prefix: "list-ended ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListEnded},
+	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayList, OfTube}, parse: parseListJobs},
+	ListEnded:          {Prefix: "list-ended ", Extension: true, MaxLine: twoNames, Need: Need{MayList, OfTube}, parse: parseListEnded},
 	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
 	ReplayJob:          {Prefix: "replay-job ", Extension: true, Done: "REPLAYED", Need: Need{MayAdmin, OfJob}, parse: parseKickJob},
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
-	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
+	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayList, Somewhere}, parse: parseListClients},
 	SetGroup:           {Prefix: "set-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetGroup},
 	GetGroup:           {Prefix: "get-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
-	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},
+	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayList, OfTube}, parse: parseListGroups},
 	PauseGroup:         {Prefix: "pause-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "PAUSED", Need: Need{MayWork, OfTube}, parse: parsePauseGroup},
 	FlushGroup:         {Prefix: "flush-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
 	SetSchedule:        {Prefix: "set-schedule ", Extension: true, Body: true, lengthAt: 4, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetSchedule},
@@ -217,11 +217,11 @@ var table = [NumVerbs]Spec{
 	RunSchedule:        {Prefix: "run-schedule ", Extension: true, Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
 	PreviewSchedule:    {Prefix: "preview-schedule ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: ofSchedule, parse: parsePreview},
 	SealBatch:          {Prefix: "seal-batch ", Extension: true, Done: "SEALED", Need: Need{MayPut, OfBatch}, parse: parseBatch},
-	ListBatches:        {Prefix: "list-batches", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListBatches},
-	ListMembers:        {Prefix: "list-members ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseListMembers},
+	ListBatches:        {Prefix: "list-batches", Extension: true, Need: Need{MayList, Somewhere}, parse: parseListBatches},
+	ListMembers:        {Prefix: "list-members ", Extension: true, Need: Need{MayList, OfBatch}, parse: parseListMembers},
 	CancelBatch:        {Prefix: "cancel-batch ", Extension: true, Need: Need{MayAdmin, OfBatch}, parse: parseBatch},
-	HistoryTube:        {Prefix: "history-tube ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseHistoryTube},
-	History:            {Prefix: "history ", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseHistory},
+	HistoryTube:        {Prefix: "history-tube ", Extension: true, MaxLine: twoNames, Need: Need{MayList, OfTube}, parse: parseHistoryTube},
+	History:            {Prefix: "history ", Extension: true, Need: Need{MayList, Somewhere}, parse: parseHistory},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/sight"
 	"redstalk/storage"
 	"redstalk/tools/engines"
 )
@@ -46,10 +47,16 @@ const rootUser = "root"
 // withUsers runs test with a server that has these users, and root.
 func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 	t.Helper()
+	withRedaction(t, nil, users, test)
+}
+
+// withRedaction is withUsers for a server that hides values.
+func withRedaction(t *testing.T, hides *sight.Redaction, users string, test func(*accessHarness)) {
+	t.Helper()
 	withServer(t, func(h *harness) {
 		h.server.Shutdown(context.Background())
 		h.queue.Close(context.Background())
-		g := openWithUsers(h, users)
+		g := openWithUsers(h, users, hides)
 		test(g)
 		g.root.close()
 		g.access.Close()
@@ -57,13 +64,13 @@ func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 }
 
 // openWithUsers opens a server with users on the store of a harness.
-func openWithUsers(h *harness, users string) *accessHarness {
+func openWithUsers(h *harness, users string, hides *sight.Redaction) *accessHarness {
 	h.Helper()
 	g := &accessHarness{harness: h, path: filepath.Join(h.TempDir(), "users.yml"), log: new(bytes.Buffer)}
 	g.write(users)
 	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	if g.access, err = access.Open(g.path, log); err != nil {
+	if g.access, err = access.Open(g.path, hides, log); err != nil {
 		h.Fatal(err)
 	}
 	h.mayPush = func(string) bool { return true }
@@ -217,7 +224,7 @@ func TestEveryVerbIsInTheTable(t *testing.T) {
 // TestEveryVerbWithEveryRight sends every verb as users with one right on the tube, on another tube,
 // or on all tubes, and unauthenticated. The expected replies follow from the table of rights.
 func TestEveryVerbWithEveryRight(t *testing.T) {
-	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "read": access.Read, "admin": access.Admin}
+	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "list": access.List, "read": access.Read | access.List, "admin": access.Admin}
 	for word, right := range rights {
 		for _, where := range []struct {
 			tubes                string
@@ -242,7 +249,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 	t.Run("anonymous", func(t *testing.T) {
 		t.Parallel()
 		anonymous := "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n"
-		withUsers(t, anonymous, func(g *accessHarness) { g.tryAll("", access.Read, access.Read, access.Nothing) })
+		withUsers(t, anonymous, func(g *accessHarness) { g.tryAll("", access.Read|access.List, access.Read|access.List, access.Nothing) })
 	})
 }
 
@@ -252,12 +259,12 @@ func TestEveryVerbOnEngines(t *testing.T) {
 	atLength(t)
 	t.Parallel()
 	engines.Each(t, engines.Durable, func(t *testing.T, store storage.Store) {
-		all, users := []access.Right{access.Put, access.Work, access.Read, access.Admin}, ""
+		all, users := []access.Right{access.Put, access.Work, access.List, access.Admin}, ""
 		for _, right := range all {
 			word := right.String()
 			users += user(word+"-t", "t", word) + user(word+"-other", "other", word) + user(word+"-all", `"*"`, word)
 		}
-		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users)
+		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users, nil)
 		g.skip = protocol.Auth // it involves no store, and repeated failures are delayed
 		for _, right := range all {
 			g.tryAll(right.String()+"-t", right, right, access.Nothing)
@@ -627,9 +634,9 @@ func TestAuthBehindWaiting(t *testing.T) {
 	})
 }
 
-// TestListsSkipForbiddenTubes: lists have only the tubes that the client may read, or administer.
+// TestListsSkipForbiddenTubes: lists have only the tubes that the client may list, or administer.
 func TestListsSkipForbiddenTubes(t *testing.T) {
-	withUsers(t, user("app", "post", "read")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
+	withUsers(t, user("app", "post", "list")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
 		for _, tube := range []string{"post", "poster", "secret"} {
 			g.root.send("use "+tube, "put 0 0 60 1\r\nx", "set-policy "+tube+" max:7")
 		}

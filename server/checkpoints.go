@@ -12,11 +12,12 @@ func init() {
 	addVerbs(map[protocol.Verb]handler{
 		protocol.Checkpoint:      {planWithData(tube.SaveCheckpoint, false), answerDone},
 		protocol.CheckpointLease: {planWithData(tube.SaveCheckpoint, true), answerDone},
-		protocol.GetCheckpoint:   {planGetCheckpoint, func(s *session, _ *request, a *storage.Answer) { s.out.OK(a.Body) }},
+		protocol.GetCheckpoint:   {planGetCheckpoint, func(s *session, r *request, a *storage.Answer) { s.out.OK(s.sightWith(r.rights).Checkpoint(a.Body)) }},
 	})
 }
 
 func planGetCheckpoint(s *session, c *protocol.Command, r *request) {
+	r.rights = s.rightsToSee(c.ID)
 	s.addOp(r, storage.Op{Kind: storage.GetCheckpoint, ID: c.ID})
 }
 

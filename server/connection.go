@@ -38,6 +38,9 @@ func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
 	}
 	if s.principal != nil {
 		words = append(words, "auth")
+		if !s.principal.user.SeesAllValues() {
+			words = append(words, "redacted")
+		}
 	}
 	s.list(words)
 }

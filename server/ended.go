@@ -78,11 +78,11 @@ func answerStatsEnded(s *session, _ *request, a *storage.Answer) {
 	switch {
 	case e == nil || e.How == tube.StillParked:
 		s.out.NotFound()
-	case !s.mayReadTube(e.Tube):
+	case !s.mayOn(e.Tube, access.List):
 		s.refuseRecord(e)
 	default:
 		var p protocol.Page
-		addEnded(&p, e)
+		s.addEnded(&p, e)
 		s.out.OK(p.Bytes())
 	}
 }
@@ -107,12 +107,12 @@ func (s *session) notKept(r *request) {
 	}
 }
 
-// mayReadTube reports whether the client may read what is in a tube.
-func (s *session) mayReadTube(tube string) bool {
-	return s.principal == nil || s.principal.user.On(tube)&access.Read != 0
+// mayOn reports whether the client has a right on a tube.
+func (s *session) mayOn(tube string, need access.Right) bool {
+	return s.rightsOn(tube)&need != 0
 }
 
-// refuseRecord answers about a record of a tube that the client may not read, as about a job there.
+// refuseRecord answers about a record of a tube on which the client lacks the right, as about a job there.
 func (s *session) refuseRecord(e *tube.Ended) {
 	if s.principal.user.On(e.Tube) == access.Nothing {
 		s.out.NotFound()
@@ -129,19 +129,19 @@ func planListEnded(s *session, c *protocol.Command, r *request) {
 	})
 }
 
-// answerListEnded writes a page: the cursor of the next page, and a line for each record that the client may read. Those of a batch
+// answerListEnded writes a page: the cursor of the next page, and a line for each record that the client may see. Those of a batch
 // can be of many tubes.
 func answerListEnded(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	p.Word("next", a.Result.Cursor)
 	records := a.Result.Ended
 	if s.principal != nil {
-		records = slices.DeleteFunc(slices.Clone(records), func(e *tube.Ended) bool { return !s.mayReadTube(e.Tube) })
+		records = slices.DeleteFunc(slices.Clone(records), func(e *tube.Ended) bool { return !s.mayOn(e.Tube, access.List) })
 	}
 	p.List("ended", len(records))
 	for _, e := range records {
 		m := new(protocol.FlowMap)
-		addEnded(m, e)
+		s.addEnded(m, e)
 		p.Flow(m)
 	}
 	s.out.OK(p.Bytes())
@@ -156,8 +156,12 @@ type recordPage interface {
 	Map(key string, m *protocol.FlowMap)
 }
 
-// addEnded adds a record. Times are milliseconds since the Unix epoch.
-func addEnded(p recordPage, e *tube.Ended) {
+// addEnded adds what the client sees of a record. Times are milliseconds since the Unix epoch.
+func (s *session) addEnded(p recordPage, e *tube.Ended) {
+	size, view := len(e.Result), s.sight(e.Tube)
+	if e = view.Ended(e); view.SeesContent() {
+		size = len(e.Result)
+	}
 	p.Uint("id", e.ID)
 	p.Bare("tube", e.Tube)
 	p.Bare("how", e.How.String())
@@ -185,7 +189,7 @@ func addEnded(p recordPage, e *tube.Ended) {
 	if e.Meta != nil {
 		p.Map("meta", metaLine(e.Meta))
 	}
-	p.Int("result-bytes", int64(len(e.Result)))
+	p.Int("result-bytes", int64(size))
 	if len(e.Result) > 0 {
 		p.Quoted("result", base64.StdEncoding.EncodeToString(e.Result))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -161,10 +162,10 @@ func answerWaitJob(s *session, _ *request, a *storage.Answer) {
 	switch e := recordIn(a); {
 	case e == nil:
 		s.out.TimedOut()
-	case !s.mayReadTube(e.Tube):
+	case !s.mayOn(e.Tube, access.Read):
 		s.refuseRecord(e)
 	default:
-		s.out.Ended(e.ID, e.How.String(), endBody(e))
+		s.out.Ended(e.ID, e.How.String(), endBody(s.sight(e.Tube).Ended(e)))
 	}
 }
 

@@ -26,6 +26,19 @@ func (p *principal) grant(id uint64, rights access.Right) {
 	p.grants[id%numGrants] = grant{id, rights}
 }
 
+// rightsToSee returns the client's rights on the tube of a job that it may read. If a redaction applies, the tube was just looked up;
+// else it sees all, whatever the rights.
+func (s *session) rightsToSee(id uint64) access.Right {
+	p := s.principal
+	if p == nil || p.user.SeesAllValues() {
+		return access.All
+	}
+	if g := p.grants[id%numGrants]; g.id == id {
+		return g.rights
+	}
+	return access.Nothing
+}
+
 // isGranted reports whether the principal is known to have the rights that a command needs on the job.
 func (p *principal) isGranted(n access.Need, id uint64) bool {
 	if n.Met(p.user.Everywhere()) {

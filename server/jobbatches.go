@@ -42,16 +42,16 @@ func planStatsBatch(s *session, c *protocol.Command, r *request) {
 	name := c.Key
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		summary, err := s.batches.Get(ctx, name)
-		return func(s *session) { s.out.OK(batchPage(summary, s.readableJobs(summary.After))) }, err
+		return func(s *session) { s.out.OK(batchPage(summary, s.listedJobs(summary.After))) }, err
 	})
 }
 
-// readableJobs returns those of the jobs in tubes that the client may read.
-func (s *session) readableJobs(jobs []tube.JobStats) []tube.JobStats {
-	if s.principal == nil || s.principal.user.Everywhere()&access.Read != 0 {
+// listedJobs returns those of the jobs in tubes that the client may list.
+func (s *session) listedJobs(jobs []tube.JobStats) []tube.JobStats {
+	if s.principal == nil || s.principal.user.Everywhere()&access.List != 0 {
 		return jobs
 	}
-	return slices.DeleteFunc(slices.Clone(jobs), func(j tube.JobStats) bool { return s.principal.user.On(j.Tube)&access.Read == 0 })
+	return slices.DeleteFunc(slices.Clone(jobs), func(j tube.JobStats) bool { return s.principal.user.On(j.Tube)&access.List == 0 })
 }
 
 // batchPage returns the page of stats-batch; after are the jobs after the batch.
@@ -135,12 +135,12 @@ func planListMembers(s *session, c *protocol.Command, r *request) {
 	name, count, cursor := c.Key, c.MaxJobs, c.Cursor
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		jobs, next, err := s.batches.Members(ctx, name, count, cursor)
-		return func(s *session) { s.out.OK(membersPage(s.readableJobs(jobs), next)) }, err
+		return func(s *session) { s.out.OK(s.membersPage(s.listedJobs(jobs), next)) }, err
 	})
 }
 
 // membersPage returns a page like that of list-jobs.
-func membersPage(jobs []tube.JobStats, next string) []byte {
+func (s *session) membersPage(jobs []tube.JobStats, next string) []byte {
 	var p protocol.Page
 	p.Word("next", next)
 	p.List("jobs", len(jobs))
@@ -149,7 +149,7 @@ func membersPage(jobs []tube.JobStats, next string) []byte {
 		m.Uint("id", jobs[i].ID)
 		m.Bare("tube", jobs[i].Tube)
 		m.Bare("state", jobs[i].State.String())
-		addJob(m, &jobs[i])
+		addJob(m, s.sight(jobs[i].Tube).Job(&jobs[i]))
 		p.Flow(m)
 	}
 	return p.Bytes()

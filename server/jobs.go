@@ -98,17 +98,19 @@ func planKickJob(s *session, c *protocol.Command, r *request) {
 }
 
 func planPeek(s *session, c *protocol.Command, r *request) {
+	r.rights = s.rightsToSee(c.ID)
 	s.addOp(r, storage.Op{Kind: storage.Peek, ID: c.ID})
 }
 
 func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) {
 	return func(s *session, _ *protocol.Command, r *request) {
+		r.rights = s.rightsOn(s.used)
 		s.addOp(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
 	}
 }
 
-func answerFound(s *session, _ *request, a *storage.Answer) {
-	s.out.Found(a.ID, a.Body, a.Buffer)
+func answerFound(s *session, r *request, a *storage.Answer) {
+	s.out.Found(a.ID, s.sightWith(r.rights).Body(a.Body), a.Buffer)
 	a.Buffer = nil // the writer releases it
 }
 

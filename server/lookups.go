@@ -80,8 +80,13 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 // that it names.
 func (p *principal) areGranted(c *protocol.Command) bool {
 	need := needs[c.Verb]
-	if c.Verb == protocol.ReplayJob { // the rights on a second tube count, too
+	switch c.Verb {
+	case protocol.ReplayJob: // the rights on a second tube count, too
 		return p.user.Everywhere() == access.All
+	case protocol.Peek, protocol.GetCheckpoint: // further rights decide what is seen
+		if !p.user.SeesAllValues() {
+			return false
+		}
 	}
 	if c.Verb != protocol.DeleteBatch { // the common case, without the allocation in idsOf
 		return p.isGranted(need, c.ID)

@@ -30,7 +30,9 @@ var states = [...]tube.State{
 // planKey returns the plan of a command about the job of a tube that has a key.
 func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.addOp(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
+		op := storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}}
+		r.rights = s.rightsOn(op.Tube)
+		s.addOp(r, op)
 	}
 }
 
@@ -56,16 +58,16 @@ func answerListJobs(s *session, _ *request, a *storage.Answer) {
 	p.Word("next", a.Result.Cursor)
 	p.List("jobs", len(a.Result.Jobs))
 	for i := range a.Result.Jobs {
-		p.Flow(jobLine(&a.Result.Jobs[i]))
+		p.Flow(s.jobLine(&a.Result.Jobs[i]))
 	}
 	s.out.OK(p.Bytes())
 }
 
 // jobLine returns the line of list-jobs for a job.
-func jobLine(j *tube.JobStats) *protocol.FlowMap {
+func (s *session) jobLine(j *tube.JobStats) *protocol.FlowMap {
 	m := new(protocol.FlowMap)
 	m.Uint("id", j.ID)
-	addJob(m, j)
+	addJob(m, s.sight(j.Tube).Job(j))
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/netpoll"
+	"redstalk/server/sight"
 )
 
 // Reasons why a connection of a principal ends.
@@ -206,7 +207,26 @@ func (p *principal) workTubes(s *session) []string {
 }
 
 // visible returns those of the tubes that the client may see.
-func (s *session) visible(tubes []string) []string { return s.tubesWith(tubes, access.Read) }
+func (s *session) visible(tubes []string) []string { return s.tubesWith(tubes, access.List) }
+
+// rightsOn returns the client's rights on a tube.
+func (s *session) rightsOn(tube string) access.Right {
+	if s.principal == nil {
+		return access.All
+	}
+	return s.principal.user.On(tube)
+}
+
+// sight returns what the client sees of the jobs of a tube.
+func (s *session) sight(tube string) sight.Sight { return s.sightWith(s.rightsOn(tube)) }
+
+// sightWith returns what the client sees of the jobs of a tube on which it has these rights.
+func (s *session) sightWith(rights access.Right) sight.Sight {
+	if s.principal == nil {
+		return sight.Full
+	}
+	return s.principal.user.SightWith(rights)
+}
 
 // administered returns those of the tubes whose policies the client may see.
 func (s *session) administered(tubes []string) []string { return s.tubesWith(tubes, access.Admin) }

@@ -54,14 +54,14 @@ func (s *session) mayWith(all access.Right) schedule.May {
 	}
 }
 
-// mayRead is mayWith for commands that change nothing: one of two rights is enough.
-func (s *session) mayRead() schedule.May {
-	read, admin := s.mayWith(access.Read), s.mayWith(access.Admin)
-	if read == nil {
+// mayList is mayWith for commands that change nothing: one of two rights is enough.
+func (s *session) mayList() schedule.May {
+	list, admin := s.mayWith(access.List), s.mayWith(access.Admin)
+	if list == nil {
 		return nil
 	}
 	return func(tubeName string) error {
-		if read(tubeName) == nil {
+		if list(tubeName) == nil {
 			return nil
 		}
 		return admin(tubeName)
@@ -116,24 +116,28 @@ func planRunSchedule(s *session, c *protocol.Command, r *request) {
 }
 
 func planGetSchedule(s *session, c *protocol.Command, r *request) {
-	name, may := c.Key, s.mayRead()
+	name, may := c.Key, s.mayList()
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		record, _, err := s.schedules.Get(ctx, name, may)
-		return func(s *session) { s.out.OK(schedulePage(record)) }, err
+		return func(s *session) { s.out.OK(s.schedulePage(record)) }, err
 	})
 }
 
-// schedulePage returns the page of a schedule: what it puts, as the tags that set it, where it stands, and
+// schedulePage returns what the client sees of a schedule: what it puts, as the tags that set it, where it stands, and
 // what came of it.
-func schedulePage(record *tube.Schedule) []byte {
+func (s *session) schedulePage(record *tube.Schedule) []byte {
 	var p protocol.Page
+	size, view := len(record.Body), s.sight(record.Tube)
+	record = view.Schedule(record)
 	p.Bare("name", record.Name)
 	p.Bare("tube", record.Tube)
 	p.Uint("pri", uint64(record.Pri))
 	p.Uint("ttr", uint64(record.TTR))
-	p.Int("size", int64(len(record.Body)))
-	sum := sha256.Sum256(record.Body)
-	p.Bare("body-sha256", hex.EncodeToString(sum[:]))
+	p.Int("size", int64(size))
+	if view.SeesSchedules() {
+		sum := sha256.Sum256(record.Body)
+		p.Bare("body-sha256", hex.EncodeToString(sum[:]))
+	}
 	addTiming(&p, &record.Timing)
 	p.Bare("overlap", protocol.Overlap(record.Overlap).String())
 	if record.HasCatchUp {
@@ -236,7 +240,7 @@ func lastResult(record *tube.Schedule) string { return cmp.Or(record.Results.Las
 func msOf(i tube.Instant) int64 { return int64(i) / int64(time.Millisecond) }
 
 func planListSchedules(s *session, c *protocol.Command, r *request) {
-	count, cursor, may := c.MaxJobs, c.Cursor, s.mayRead()
+	count, cursor, may := c.MaxJobs, c.Cursor, s.mayList()
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		list, next, err := s.schedules.List(ctx, count, cursor, may)
 		return func(s *session) { s.out.OK(schedulesPage(list, next)) }, err
@@ -272,7 +276,7 @@ func schedulesPage(list []*tube.Schedule, next string) []byte {
 }
 
 func planPreviewSchedule(s *session, c *protocol.Command, r *request) {
-	name, n, may := c.Key, int(c.MaxJobs), s.mayRead()
+	name, n, may := c.Key, int(c.MaxJobs), s.mayList()
 	var expression *tube.Timing
 	if c.Tags != nil {
 		t := timingOf(c.Tags.Schedule)

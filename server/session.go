@@ -181,7 +181,8 @@ type request struct {
 
 	act *act // it is an act that is logged; nil: it is none
 
-	waitsForLookup bool // see lookups.go
+	waitsForLookup bool         // see lookups.go
+	rights         access.Right // of a command that shows a body or a checkpoint: on the tube of the job
 }
 
 // authAttempt is an auth that is not answered yet. From the moment when started is set, it belongs

@@ -110,7 +110,7 @@ func planStatsJob(s *session, c *protocol.Command, r *request) {
 
 func answerStatsJob(s *session, r *request, a *storage.Answer) {
 	var p protocol.Page
-	j := a.Job
+	j := s.sight(a.Job.Tube).Job(a.Job)
 	p.Uint("id", j.ID)
 	addText(&p, s.server.config.QuoteStats, "tube", j.Tube)
 	p.Bare("state", j.State.String())

@@ -470,7 +470,7 @@ func TestCertifiedUsers(t *testing.T) {
 		}
 	}
 	write("app", "spiffe://example.org/app")
-	a, err := access.Open(path, slog.New(slog.DiscardHandler))
+	a, err := access.Open(path, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -511,7 +511,7 @@ func TestCertifiedLimit(t *testing.T) {
 	if err := os.WriteFile(path, []byte("users: [{name: app, limits: {connections: 1}}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := access.Open(path, slog.New(slog.DiscardHandler))
+	a, err := access.Open(path, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

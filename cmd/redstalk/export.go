@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,6 +55,11 @@ func export(t *task) error {
 		if err := checkState(s, states...); err != nil {
 			return err
 		}
+	}
+	if hides, err := t.supports("redacted"); err != nil {
+		return err
+	} else if hides {
+		return failure{exitForbidden, errors.New("the server hides values of bodies from this user: a copy needs the right admin on all tubes")}
 	}
 	lists, err := t.supports("list-jobs")
 	if err != nil {

@@ -180,6 +180,11 @@ func (t *task) readBodies(f *jobFilter, found []foundJob, inDoubt []int) error {
 			j.In, j.Excerpt = in, excerptAt(r.Body, at)
 		case client.NotFound:
 			j.job = nil
+		case client.Forbidden:
+			if f.Body != "" {
+				return replyError("--body", r)
+			}
+			j.job = nil // a text in what the user may not read is not searched
 		default:
 			return replyError(fmt.Sprintf("job %d", j.ID), r)
 		}

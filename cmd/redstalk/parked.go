@@ -163,6 +163,7 @@ func (t *task) withExcerpts(jobs []foundJob) ([]foundJob, error) {
 			j.Excerpt = excerptAt(r.Body, 0)
 		case client.NotFound:
 			j.job = nil
+		case client.Forbidden: // the user may only list
 		default:
 			return replyError(fmt.Sprintf("job %d", j.ID), r)
 		}

@@ -109,6 +109,8 @@ func (s *settings) guardOptions() []*option {
 	return []*option{
 		{name: "access", value: "FILE", set: setNonEmpty(&s.guards.access),
 			help: "let in only the users of this file, with the rights it gives; reread when it changes"},
+		{name: "redact", value: "POINTERS", set: s.setRedaction,
+			help: "show the values at these JSON pointers, such as /card/number,/email, only to\nusers with the right admin and to workers; needs --access"},
 		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
 			help: "close a connection that is not authenticated after this long, or whose TLS\nhandshake takes longer"},
 		{name: "max-unauthenticated", value: "N", set: s.setMaxUnauthenticated, initial: strconv.Itoa(s.guards.unauthenticated),

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"redstalk/server/access"
+	"redstalk/server/sight"
 )
 
 // guardSettings are the settings of access control and TLS.
 type guardSettings struct {
 	access          string // the file of users; "": no access control
+	redaction       *sight.Redaction
 	authTimeout     time.Duration
 	unauthenticated int
 	tls, httpTLS    tlsSettings
@@ -31,6 +33,9 @@ func (g *guardSettings) wanted() bool {
 
 // check finds missing settings. --http-tls takes its defaults from --tls.
 func (g *guardSettings) check() error {
+	if g.redaction != nil && g.access == "" {
+		return usageError("--redact needs --access: without users everybody has the right admin, and so sees all")
+	}
 	if err := g.tls.check("tls"); err != nil {
 		return err
 	}
@@ -63,7 +68,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 	g := new(guards)
 	var err error
 	if file := p.guards.access; file != "" {
-		if g.access, err = access.Open(file, p.log); err != nil {
+		if g.access, err = access.Open(file, p.guards.redaction, p.log); err != nil {
 			return nil, failure(exitFailure, "--access: %w", err)
 		}
 	}

@@ -130,10 +130,10 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 }
 
 // openMetrics returns the handler of metrics and health checks, which serves while the store is
-// still loading. The metrics name all tubes, so they need the right to read all tubes.
+// still loading. The metrics name all tubes, so they need the right list on all tubes.
 func (p *program) openMetrics(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
-	guarded := p.activeGuards.Load().access.Protect(all, access.Read)
+	guarded := p.activeGuards.Load().access.Protect(all, access.List)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case metrics.MetricsPath, metrics.HealthPath, metrics.ReadyPath:

@@ -11,6 +11,7 @@ import (
 
 	"redstalk/server/httpapi"
 	"redstalk/server/httpserve"
+	"redstalk/server/sight"
 	"redstalk/server/tracing"
 	"redstalk/storage/redis"
 	"redstalk/storage/redis/schema"
@@ -240,6 +241,11 @@ func setTimeout(to *time.Duration) func(string) error {
 		*to = d
 		return nil
 	}
+}
+
+func (s *settings) setRedaction(v string) (err error) {
+	s.guards.redaction, err = sight.ParseRedaction(v)
+	return err
 }
 
 func (s *settings) setAuthTimeout(v string) error {

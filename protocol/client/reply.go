@@ -25,6 +25,7 @@ const (
 	NotFound
 	Leased
 	Ended
+	Forbidden
 )
 
 // wordOf returns the Word for the bytes.
@@ -56,6 +57,8 @@ func wordOf(b []byte) Word {
 		return Leased
 	case "ENDED":
 		return Ended
+	case "FORBIDDEN":
+		return Forbidden
 	}
 	return Other
 }

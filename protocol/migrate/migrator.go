@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,12 @@ const (
 func New(old *client.Conn, from string, target Target) (*Migrator, error) {
 	if err := Validate(from); err != nil {
 		return nil, err
+	}
+	switch has, err := capabilitiesOf(old); {
+	case err != nil:
+		return nil, fmt.Errorf("asking the old server for its capabilities: %w", err)
+	case slices.Contains(has, "redacted"):
+		return nil, errors.New("the old server hides values of bodies from this user: moving them needs the right admin there on all tubes")
 	}
 	page, err := old.Page("stats")
 	if err != nil {

@@ -29,13 +29,7 @@ var needed = []string{"put-tags", "list-jobs"}
 
 // NewRemote returns a Target on a connection, which must be new.
 func NewRemote(conn *client.Conn) (*Remote, error) {
-	var capabilities []string
-	err := conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
-		if r.Word == client.OK {
-			capabilities = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
-		}
-		return nil
-	})
+	capabilities, err := capabilitiesOf(conn)
 	if err != nil {
 		return nil, fmt.Errorf("asking the new server for its capabilities: %w", err)
 	}
@@ -45,6 +39,17 @@ func NewRemote(conn *client.Conn) (*Remote, error) {
 		}
 	}
 	return &Remote{Conn: conn, has: capabilities}, nil
+}
+
+// capabilitiesOf returns what a server can do beyond beanstalkd.
+func capabilitiesOf(conn *client.Conn) (all []string, err error) {
+	err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
+		if r.Word == client.OK {
+			all = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
+		}
+		return nil
+	})
+	return all, err
 }
 
 // put puts a hidden job. tags are its tags besides the delay.

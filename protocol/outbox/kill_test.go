@@ -60,6 +60,7 @@ func TestKilled(t *testing.T) {
 			for range rounds {
 				k.round()
 			}
+			k.pool = k.e.open(t) // which has no connection to a database that was killed
 			waitFor(t, "all rows", func() bool { return rows(t, k.pool, "error IS NULL") == 0 })
 			if n := rows(t, k.pool, "error IS NOT NULL"); n != 0 {
 				t.Errorf("%d rows have an error", n)

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"redstalk/server/sight"
 	"redstalk/storage/telemetry"
 )
 
 // Access has the users of the current file of users. All methods are safe for concurrent use.
 type Access struct {
 	path        string
+	redaction   *sight.Redaction
 	log         *slog.Logger
 	key         [32]byte // the key of digests
 	file        atomic.Pointer[file]
@@ -33,10 +35,10 @@ type Access struct {
 	changed  chan struct{} // closed when another file replaces the current one
 }
 
-// Open reads a file of users. Its errors quote only names of users.
-func Open(path string, log *slog.Logger) (*Access, error) {
+// Open reads a file of users, for whom a redaction applies, which can be nil. Its errors quote only names of users.
+func Open(path string, redaction *sight.Redaction, log *slog.Logger) (*Access, error) {
 	a := &Access{
-		path: path, log: log, guesses: newGuessLimiter(), accounts: make(map[string]*account), changed: make(chan struct{}),
+		path: path, redaction: redaction, log: log, guesses: newGuessLimiter(), accounts: make(map[string]*account), changed: make(chan struct{}),
 		comparisons: semaphore{free: max(1, runtime.NumCPU()/2)}, // the rest is for the queue
 		flights:     flights{all: make(map[flightKey]*flight)},
 	}
@@ -58,6 +60,10 @@ func (a *Access) read() (*file, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the users in %s: %w", a.path, err)
+	}
+	f.anonymous.redaction = a.redaction
+	for _, u := range f.users {
+		u.redaction = a.redaction
 	}
 	return f, nil
 }

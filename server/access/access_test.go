@@ -36,7 +36,7 @@ func open(t *testing.T, text string) *testAccess {
 	o := &testAccess{T: t, path: filepath.Join(t.TempDir(), "users.yml")}
 	o.write(text)
 	var err error
-	if o.Access, err = Open(o.path, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
+	if o.Access, err = Open(o.path, nil, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Access.Close)
@@ -159,7 +159,7 @@ func TestReload(t *testing.T) {
 	if a.Renew(first) != nil || a.Renew(other) != nil || a.Renew(certified) == nil {
 		t.Error("a removed user is still there, or another one is not")
 	}
-	if l := a.Renew(second); l == nil || l.User.On("b") != Read || l.User.On("a") != Nothing {
+	if l := a.Renew(second); l == nil || l.User.On("b") != reads || l.User.On("a") != Nothing {
 		t.Errorf("the other secret: %+v", l)
 	}
 	if a.Known("local", "app", "two words") != nil {

@@ -51,7 +51,7 @@ func (u *User) WholeBatch(name string) string {
 }
 
 // OnBatch returns the user's rights on a batch with a whole name, whether that exists or not: those on all tubes in which
-// its owner can have put jobs. A user may also read the own ones with Read on any tube.
+// its owner can have put jobs. A user may also see the own ones with List on any tube.
 func (u *User) OnBatch(name string) Right {
 	owner, _ := cutOwner(name)
 	globs := u.batchOwners[owner]
@@ -63,25 +63,25 @@ func (u *User) OnBatch(name string) Right {
 		r &= u.On(glob)
 	}
 	if owner == u.batchOwner {
-		r |= u.anywhere & Read
+		r |= u.anywhere & (List | Read)
 	}
 	return r
 }
 
 // MayJoin reports whether the user may put a member of a batch, and a job that runs after another one. Both have
-// whole names, or are "". When a job runs says what has become of the batch before it, so waiting needs Read.
+// whole names, or are "". When a job runs says what has become of the batch before it, so waiting needs List.
 func (u *User) MayJoin(batch, after string) bool {
-	return (batch == "" || u.OnBatch(batch)&Put != 0) && (after == "" || u.OnBatch(after)&Read != 0)
+	return (batch == "" || u.OnBatch(batch)&Put != 0) && (after == "" || u.OnBatch(after)&List != 0)
 }
 
 // ReadableBatches returns how the whole names of the batches begin that the user may see, in their order. all says that
 // these are all batches.
 func (u *User) ReadableBatches() (prefixes []string, all bool) {
-	if u.everywhere&Read != 0 {
+	if u.everywhere&List != 0 {
 		return nil, true
 	}
 	for owner := range maps.Keys(u.batchOwners) {
-		if u.OnBatch(owner+"~")&Read != 0 {
+		if u.OnBatch(owner+"~")&List != 0 {
 			prefixes = append(prefixes, owner+"~")
 		}
 	}

@@ -16,6 +16,7 @@ func TestBatchOwners(t *testing.T) {
 - {name: wide, rights: [{tubes: ["a?", "b-*", mails, x], may: [put, work]}, {tubes: ["b-*"], may: [admin]}]}
 - {name: reader, rights: [{tubes: ["b-?", mails], may: [read]}]}
 - {name: sees, rights: [{tubes: ["b*", mails], may: [read]}]}
+- {name: lister, rights: [{tubes: ["b*", mails], may: [list]}]}
 - {name: part, rights: [{tubes: ["*"], may: [read]}, {tubes: [x], may: [put]}]}
 - {name: root, rights: [{tubes: ["*"], may: [put, read, work, admin]}]}
 `)
@@ -24,10 +25,10 @@ func TestBatchOwners(t *testing.T) {
 		user, name, whole string
 		has               Right
 	}{
-		{"b", "x", "b~x", Put | Read}, {"b", "b~x", "b~x", Put | Read}, {"b", "", "", Nothing}, {"b", "a~1~x", "a~1~x", Nothing}, {"b", "no~x", "no~x", Nothing}, {"b", "~x", "x", Nothing},
-		{"twin", "x", "b~x", Put | Read}, {"a~1", "x", "a~1~x", Put | Admin}, {"a~1", "a~x", "a~x", Nothing}, {"wide", "x", "wide~x", Put | Work}, {"wide", "b~x", "b~x", Put | Work},
-		{"wide", "a~1~x", "a~1~x", Put | Work}, {"b", "wide~x", "wide~x", Nothing}, {"reader", "b~x", "b~x", Nothing}, {"sees", "b~x", "b~x", Read}, {"sees", "x", "x", Nothing},
-		{"part", "x", "part~x", Put | Read}, {"part", "~x", "x", Read}, {"part", "~", "~", Read},
+		{"b", "x", "b~x", Put | reads}, {"b", "b~x", "b~x", Put | reads}, {"b", "", "", Nothing}, {"b", "a~1~x", "a~1~x", Nothing}, {"b", "no~x", "no~x", Nothing}, {"b", "~x", "x", Nothing},
+		{"twin", "x", "b~x", Put | reads}, {"a~1", "x", "a~1~x", Put | Admin}, {"a~1", "a~x", "a~x", Nothing}, {"wide", "x", "wide~x", Put | Work}, {"wide", "b~x", "b~x", Put | Work},
+		{"wide", "a~1~x", "a~1~x", Put | Work}, {"b", "wide~x", "wide~x", Nothing}, {"reader", "b~x", "b~x", Nothing}, {"sees", "b~x", "b~x", reads}, {"sees", "x", "x", Nothing}, {"lister", "b~x", "b~x", List},
+		{"part", "x", "part~x", Put | reads}, {"part", "~x", "x", reads}, {"part", "~", "~", reads},
 		{"root", "x", "x", All}, {"root", "~x", "~x", All}, {"root", "b~x", "b~x", All}, {"anonymous", "x", "x", Nothing},
 	} {
 		u := users[c.user]

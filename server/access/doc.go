@@ -19,7 +19,7 @@
 //
 // # What is elsewhere
 //
-// The package knows no protocol, no queue and no job. A listener asks for a user's rights on
+// The package knows no protocol, no queue and no job. What a user sees of a job is a Sight of package sight. A listener asks for a user's rights on
 // a tube; which tube a command is about, and what is answered if permission is denied, is up
 // to the listener.
 //

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"redstalk/server/sight"
 )
 
 // RequestUser returns the user of a request: of the person whom a trusted proxy names, or of its
@@ -111,6 +113,14 @@ func WithUser(ctx context.Context, u *User) context.Context {
 func UserIn(ctx context.Context) *User {
 	u, _ := ctx.Value(userKey{}).(*User)
 	return u
+}
+
+// SightIn returns what the user of a context sees of the jobs of a tube: all of it if there is no access control.
+func SightIn(ctx context.Context, tube string) sight.Sight {
+	if u := UserIn(ctx); u != nil {
+		return u.Sight(tube)
+	}
+	return sight.Full
 }
 
 // ChangedIn returns a channel that is closed when the file of users changes, so that UserIn's

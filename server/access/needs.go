@@ -12,12 +12,13 @@ type (
 const (
 	Put   = protocol.MayPut
 	Work  = protocol.MayWork
+	List  = protocol.MayList
 	Read  = protocol.MayRead
 	Admin = protocol.MayAdmin
 
 	// Nothing is the empty set, All the full one.
 	Nothing Right = 0
-	All           = Put | Work | Read | Admin
+	All           = Put | Work | List | Read | Admin
 )
 
 const (
@@ -36,8 +37,8 @@ var needs = func() map[string]Need {
 	all := map[string]Need{
 		"backup":  {One: Admin, Where: Everywhere},
 		"batch":   {One: Put, Where: OfTube},
-		"events":  {One: Read, Where: OfTubes},
-		"metrics": {One: Read, Where: Everywhere},
+		"events":  {One: List, Where: OfTubes},
+		"metrics": {One: List, Where: Everywhere},
 	}
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		all[v.String()] = v.Spec().Need

@@ -6,17 +6,22 @@ import (
 	"strings"
 
 	"redstalk/protocol"
+	"redstalk/server/sight"
 )
 
-// parseRight parses one word of the file.
+// parseRight parses one word of the file. Who may read may list, too.
 func parseRight(word string) (Right, error) {
 	if word == "look" { // a former word, which is still accepted
 		word = "read"
 	}
-	if r, ok := protocol.ParseRight(word); ok {
+	switch r, ok := protocol.ParseRight(word); {
+	case !ok:
+		return Nothing, fmt.Errorf("a right must be put, work, list, read or admin")
+	case r == Read:
+		return Read | List, nil
+	default:
 		return r, nil
 	}
-	return Nothing, fmt.Errorf("a right must be put, work, read or admin")
 }
 
 // rule is one entry of a user's rights.
@@ -35,6 +40,7 @@ type User struct {
 	person     string   // who has signed on as this user at a trusted proxy; "": nobody
 	limits     limits
 	account    *account
+	redaction  *sight.Redaction
 	anywhere   Right // rights on at least one tube
 	everywhere Right // rights on every tube
 
@@ -67,6 +73,15 @@ func (u *User) Anywhere() Right { return u.anywhere }
 
 // Everywhere returns the user's rights on every tube: those of rules for "*".
 func (u *User) Everywhere() Right { return u.everywhere }
+
+// Sight returns what the user sees of the jobs of a tube.
+func (u *User) Sight(tube string) sight.Sight { return sight.Of(u.On(tube), u.redaction) }
+
+// SightWith returns what the user sees of the jobs of a tube on which these are the user's rights.
+func (u *User) SightWith(rights Right) sight.Sight { return sight.Of(rights, u.redaction) }
+
+// SeesAllValues reports whether no redaction hides anything from the user.
+func (u *User) SeesAllValues() bool { return u.redaction == nil || u.everywhere&Admin != 0 }
 
 // May reports whether the user's rights on a tube are what an operation needs.
 func (u *User) May(n Need, tube string) bool { return n.Met(u.On(tube)) }

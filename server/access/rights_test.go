@@ -38,6 +38,9 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// reads is what the word read means in the file.
+const reads = Read | List
+
 func TestRights(t *testing.T) {
 	t.Parallel()
 	a := open(t, `users:
@@ -50,12 +53,12 @@ func TestRights(t *testing.T) {
   rights: [{tubes: ["*"], may: [put, work, read, admin]}]
 `)
 	u := a.Certified("u").User
-	for tube, want := range map[string]Right{"post": Put | Read, "sms": Put | Read, "post.eu": Put | Work | Read, "default": Read} {
+	for tube, want := range map[string]Right{"post": Put | reads, "sms": Put | reads, "post.eu": Put | Work | reads, "default": reads} {
 		if got := u.On(tube); got != want {
 			t.Errorf("%s: %v, want %v", tube, got, want)
 		}
 	}
-	if u.Anywhere() != Put|Work|Read || u.Everywhere() != Read {
+	if u.Anywhere() != Put|Work|reads || u.Everywhere() != reads {
 		t.Errorf("anywhere %v, everywhere %v", u.Anywhere(), u.Everywhere())
 	}
 	if got := u.Visible([]string{"a", "post.eu", "sms"}, Work); len(got) != 1 || got[0] != "post.eu" {
@@ -105,7 +108,7 @@ var faulty = map[string]string{
 	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
 	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
 	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
-	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "must be put, work, read or admin",
+	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "must be put, work, list, read or admin",
 	"users: [{name: a, limits: {connections: -1}}]":                                                        "a limit is negative",
 	"users: [{name: a, limits: {connections: s3cret}}]":                                                    "line 1",
 	"users: [{name: anonymous, secrets: ['HASH']}]":                                                        "it has secrets; anonymous has none",
@@ -132,10 +135,10 @@ func TestFaultyFiles(t *testing.T) {
 	if err := os.WriteFile(large, append([]byte("users: []\n"), strings.Repeat("#", maxFile)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(large, nil); err == nil || !strings.Contains(err.Error(), "it has more than") {
+	if _, err := Open(large, nil, nil); err == nil || !strings.Contains(err.Error(), "it has more than") {
 		t.Errorf("a file that is too large: %v", err)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "missing"), nil); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := Open(filepath.Join(t.TempDir(), "missing"), nil, nil); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
@@ -155,7 +158,7 @@ func TestFileOfDocs(t *testing.T) {
 		t.Errorf("%d users can sign on", len(people))
 	}
 	a := open(t, string(found[0][1]))
-	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != Read {
+	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != reads {
 		t.Error("the example does not say what the page does")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/tube"
 )
@@ -145,7 +146,9 @@ func (j *Jobs) read(ctx context.Context, s *tube.JobStats) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newJob(queue.Job{ID: s.ID, Body: body.Body}, s), nil
+	job := newJob(queue.Job{ID: s.ID, Body: body.Body}, s)
+	job.Body = access.SightIn(ctx, s.Tube).Body(job.Body)
+	return job, nil
 }
 
 func newJob(taken queue.Job, s *tube.JobStats) *Job {

@@ -27,6 +27,7 @@ import (
 	"redstalk/server/gateway/zywaited/pb"
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
+	"redstalk/server/sight"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/tools/engines"
@@ -46,12 +47,18 @@ type guarded struct {
 // guardedOn starts the gateways on a store. Each user is NAME TUBES RIGHT.
 func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	t.Helper()
+	return guardedHiding(t, store, nil, users...)
+}
+
+// guardedHiding is guardedOn with values that are hidden.
+func guardedHiding(t *testing.T, store storage.Store, hides *sight.Redaction, users ...string) *guarded {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	q := queue.New(store, queue.Config{Log: log})
 	g := &guarded{T: t, queue: q, path: filepath.Join(t.TempDir(), "users.yml")}
 	g.write(users...)
 	var err error
-	if g.users, err = access.Open(g.path, log); err != nil {
+	if g.users, err = access.Open(g.path, hides, log); err != nil {
 		t.Fatal(err)
 	}
 	s := zywaited.NewService(q, zywaited.Config{Log: log})
@@ -337,6 +344,44 @@ func TestOthersIDs(t *testing.T) {
 		if got := g.ask("ruffianjiang", "few", "POST", "/push", "topic=a&message=x&ttrTime=60&delayTime=1&max=1&dead="+dead); got.Code != want {
 			t.Errorf("a push whose dead jobs go to %s: %d %s, want %d", dead, got.Code, got.Body, want)
 		}
+	}
+}
+
+// TestNothingLeaks: the answers that show a job to who may only read have no value that is hidden from all but administrators. Those
+// to workers have.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	hides, err := sight.ParseRedaction("/path,/secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guardedHiding(t, embedded.NewMemory(), hides, "reader * read", "root * put,work,read,admin", "worker * read,work")
+	const canary = "C4N4RY"
+	body := []byte(`{"name":"n","path":"` + canary + `","secret":"` + canary + `","schema":"http","address":"localhost:1"}`)
+	put, err := g.queue.PutTagged(t.Context(), queue.NewJob{Tube: testTube, TTR: 60, Body: body}, &tube.Tags{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows := func(user, gateway, method, path, sent string) bool {
+		got := g.ask(gateway, user, method, path, sent)
+		if got.Code != 200 || !strings.Contains(got.Body.String(), "localhost") {
+			t.Errorf("%s %s as %s: %d %s", method, path, user, got.Code, got.Body)
+		}
+		return strings.Contains(got.Body.String(), canary)
+	}
+	for _, r := range requests {
+		if r.operation != "peek" && r.operation != "find" {
+			continue
+		}
+		path := strings.NewReplacer("{id}", fmt.Sprint(put.ID), "{uid}", "k").Replace(r.path)
+		for user, want := range map[string]bool{"reader": false, "worker": false, "root": true} {
+			if got := shows(user, r.gateway, r.method, path, r.body); got != want {
+				t.Errorf("%s of %s as %s shows the value: %v", path, r.gateway, user, got)
+			}
+		}
+	}
+	if !shows("worker", "ruffianjiang", "GET", "/pop/zywaited", "") {
+		t.Error("a worker does not get the value")
 	}
 }
 

@@ -48,7 +48,7 @@ func (svc *service) actOnAll(ctx context.Context, in *actOnAllInput) (*actOnAllO
 	if err != nil {
 		return nil, err
 	}
-	w, err := svc.newWalk(ctx, &in.Body.FilterOptions, access.Read|access.Admin)
+	w, err := svc.newWalk(ctx, &in.Body.FilterOptions, access.List|access.Admin)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (api *API) route() {
 
 // handlerRights are the rights on all tubes that other handlers need, by path. A handler that
 // is not listed needs no right.
-var handlerRights = map[string]access.Right{"/metrics": access.Read}
+var handlerRights = map[string]access.Right{"/metrics": access.List}
 
 // mountHandlers adds the handlers of the Config, and the fallback for all other paths.
 func (api *API) mountHandlers() {

@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/tube"
 )
 
@@ -60,7 +62,7 @@ func (svc *service) checkpoint(w http.ResponseWriter, r *http.Request) {
 	id, err := readID(r)
 	var data []byte
 	if err == nil {
-		data, err = svc.queue.Checkpoint(r.Context(), id)
+		data, err = svc.shownCheckpoint(r.Context(), id)
 	}
 	if err != nil {
 		svc.fail(w, r, err)
@@ -71,6 +73,18 @@ func (svc *service) checkpoint(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	w.Write(data)
+}
+
+// shownCheckpoint returns what the user of a request sees of a checkpoint.
+func (svc *service) shownCheckpoint(ctx context.Context, id uint64) ([]byte, error) {
+	data, err := svc.queue.Checkpoint(ctx, id)
+	if u := access.UserIn(ctx); err == nil && u != nil && !u.SeesAllValues() {
+		var s *tube.JobStats
+		if s, err = svc.queue.JobStats(ctx, id); err == nil {
+			data = u.Sight(s.Tube).Checkpoint(data)
+		}
+	}
+	return data, err
 }
 
 // readProgress returns the progress in a query.

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"redstalk/protocol"
 	"redstalk/server/access"
@@ -24,8 +22,8 @@ import (
 // This file has the operations about the ends of jobs: results, records, and waiting for them.
 
 func (svc *service) endedOperations() []*row {
-	result := direct[resultInput, resultOutput](svc, Operation{"GET", "/v1/jobs/{id}/result", rightOf(protocol.WaitJob), OfJob}, doc("result", "Get what has become of a job, with its result", 200,
-		"Waits until the job has ended, or is parked."), svc.result)
+	result := direct[resultInput, resultOutput](svc, Operation{"GET", "/v1/jobs/{id}/result", rightOf(protocol.StatsEnded), OfJob}, doc("result", "Get what has become of a job, with its result", 200,
+		"Waits until the job has ended, or is parked. The result needs the right read."), svc.result)
 	result.ofRecord, result.extraStatuses, result.noBody = true, []int{409, 429}, "the job has not ended within the wait"
 	finish := direct[finishWithInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/finish", rightOf(protocol.FinishLease), OfJob}, doc("finishWithResult", "Finish a leased job with a result", 204,
 		"With the content type application/json the request body has the result. With any other content type it is the result."), svc.finishWithResult)
@@ -34,7 +32,7 @@ func (svc *service) endedOperations() []*row {
 	ended := typed(svc, Operation{"GET", "/v1/tubes/{tube}/ended", rightOf(protocol.ListEnded), InPath}, doc("ended", "List the records of the ended jobs of a tube", 200,
 		"The newest first. With a filter, a request examines a part of the records; the answer has the cursor for the next part."), svc.ended)
 	results := typed(svc, Operation{"GET", "/v1/batches/{batch}/results", rightOf(protocol.ListEnded), OfBatch}, doc("results", "List the records of the ended members of a batch", 200,
-		"As those of a tube, without those of tubes that the user may not read."), svc.results)
+		"As those of a tube, without those of tubes whose jobs the user may not list."), svc.results)
 	ended.extraStatuses, results.extraStatuses = []int{429}, []int{429}
 	return []*row{result, finish, ended, results}
 }
@@ -63,9 +61,13 @@ type EndedInfo struct {
 	Bytes      int               `json:"result_bytes" doc:"length of the result"`
 	Result     *string           `json:"result,omitempty" doc:"of one that is done: its result, if it is UTF-8"`
 	Base64     string            `json:"result_base64,omitempty" doc:"if it is not" format:"base64"`
+	Hidden     bool              `json:"hidden,omitempty" doc:"the user lacks the right read, so meta, reason and result are left out"`
 }
 
-func endedInfoOf(e *tube.Ended) EndedInfo {
+// endedInfoOf describes the record of a job for the user of a request.
+func endedInfoOf(ctx context.Context, record *tube.Ended) EndedInfo {
+	view := access.SightIn(ctx, record.Tube)
+	e := view.Ended(record)
 	info := EndedInfo{
 		ID: e.ID, Tube: e.Tube, How: e.How.String(), Key: e.Key, Group: e.Group, Batch: e.Batch,
 		Put: msOf(e.Put), Started: msOf(e.Started), At: msOf(e.At), Until: msOf(e.Until), Deliveries: e.Deliveries, Failures: e.Failures,
@@ -73,13 +75,10 @@ func endedInfoOf(e *tube.Ended) EndedInfo {
 	}
 	notes := notesOf(&tube.Metadata{Notes: &tube.Notes{Meta: e.Meta}, Occurrence: e.Occurrence})
 	info.Meta, info.Schedule, info.Nominal = notes.Meta, notes.Schedule, notes.Nominal
-	switch {
-	case e.How != tube.Done:
-	case utf8.Valid(e.Result):
-		text := string(e.Result)
-		info.Result = &text
-	default:
-		info.Base64 = base64.StdEncoding.EncodeToString(e.Result)
+	if info.Hidden = !view.SeesContent(); info.Hidden {
+		info.Bytes = len(record.Result)
+	} else if e.How == tube.Done {
+		info.Result, info.Base64 = textOrBase64(e.Result)
 	}
 	return info
 }
@@ -164,7 +163,7 @@ func (svc *service) awaitEnd(r *http.Request, id uint64, wait time.Duration) (*t
 }
 
 func (svc *service) writeEnded(w http.ResponseWriter, r *http.Request, e *tube.Ended) {
-	text, err := json.Marshal(endedInfoOf(e))
+	text, err := json.Marshal(endedInfoOf(r.Context(), e))
 	if err != nil {
 		svc.fail(w, r, err)
 		return
@@ -206,7 +205,7 @@ func (svc *service) addKeep(ctx context.Context, op *storage.Op) error {
 
 // prepareWait prepares a put for the wait for the end of its job. Until release is called, its request counts among those that wait.
 func (svc *service) prepareWait(r *http.Request, op *storage.Op, wait time.Duration) (release func(), err error) {
-	if !mayRead(r.Context(), op.Tube) {
+	if !mayOn(r.Context(), access.Read, op.Tube) {
 		return nil, forbidden()
 	}
 	if err := svc.addKeep(r.Context(), op); err != nil {
@@ -375,8 +374,8 @@ func (svc *service) listEnded(ctx context.Context, tubeName, batch string, f *En
 				page.Next = ""
 				break
 			}
-			if f.matches(e) && mayRead(ctx, e.Tube) {
-				page.Ended = append(page.Ended, endedInfoOf(e))
+			if mayOn(ctx, access.List, e.Tube) && f.matches(access.SightIn(ctx, e.Tube).Ended(e)) {
+				page.Ended = append(page.Ended, endedInfoOf(ctx, e))
 			}
 		}
 		if page.Next == "" || !f.filters() || page.Examined >= maxExamined || len(page.Ended) >= int(f.Limit) || time.Now().After(end) {
@@ -385,10 +384,10 @@ func (svc *service) listEnded(ctx context.Context, tubeName, batch string, f *En
 	}
 }
 
-// mayRead reports whether the user of a request may read a tube.
-func mayRead(ctx context.Context, name string) bool {
+// mayOn reports whether the user of a request has a right on a tube.
+func mayOn(ctx context.Context, need Right, name string) bool {
 	u := access.UserIn(ctx)
-	return u == nil || u.On(name)&access.Read != 0
+	return u == nil || u.On(name)&need != 0
 }
 
 // requireOnRecord is requireOnJob for a job, or the record of one.

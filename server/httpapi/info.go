@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"slices"
@@ -59,6 +60,7 @@ type JobInfo struct {
 
 	NotesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
+	Hidden  bool   `json:"hidden,omitempty" doc:"the user lacks the right read, so body, meta, progress and reasons are left out"`
 }
 
 // NotesInfo is what a job says to people and workers. It is exported so that the OpenAPI document has its fields.
@@ -107,11 +109,21 @@ type jobWithBody struct {
 	Body   *string `json:"body,omitempty" doc:"if it is UTF-8"`
 	Base64 string  `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
 
+	Redacted bool `json:"redacted,omitempty" doc:"values of the body are hidden, since the user lacks the right admin"`
+
 	Holder *holderInfo `json:"holder,omitempty" doc:"who holds a reserved job"`
 }
 
-// infoOf returns the description of a job.
-func infoOf(s *tube.JobStats) JobInfo {
+// infoOf returns the description of a job for the user of a request.
+func infoOf(ctx context.Context, s *tube.JobStats) JobInfo {
+	view := access.SightIn(ctx, s.Tube)
+	info := fullInfoOf(view.Job(s))
+	info.Hidden = !view.SeesContent()
+	return info
+}
+
+// fullInfoOf returns the description of a job, with all that s says.
+func fullInfoOf(s *tube.JobStats) JobInfo {
 	f := metadataOf(s)
 	info := JobInfo{
 		ID: s.ID, Tube: s.Tube, State: s.State.String(), Priority: s.Pri, Delay: s.Delay, TTR: s.TTR,
@@ -139,17 +151,24 @@ func infoOf(s *tube.JobStats) JobInfo {
 	return info
 }
 
-// withBody returns the description of a job with its body.
-func withBody(s *tube.JobStats, body []byte) jobWithBody {
-	j := jobWithBody{JobInfo: infoOf(s)}
-	j.Size = len(body)
-	if utf8.Valid(body) {
-		text := string(body)
-		j.Body = &text
-	} else {
-		j.Base64 = base64.StdEncoding.EncodeToString(body)
+// withBody returns the description of a job with its body for the user of a request.
+func withBody(ctx context.Context, s *tube.JobStats, body []byte) jobWithBody {
+	j := jobWithBody{JobInfo: infoOf(ctx, s)}
+	if j.Size = len(body); !j.Hidden {
+		shown := access.SightIn(ctx, s.Tube).Body(body)
+		j.Redacted = !bytes.Equal(shown, body)
+		j.Body, j.Base64 = textOrBase64(shown)
 	}
 	return j
+}
+
+// textOrBase64 returns bytes as text if they are UTF-8, else as base64.
+func textOrBase64(data []byte) (text *string, base string) {
+	if utf8.Valid(data) {
+		valid := string(data)
+		return &valid, ""
+	}
+	return nil, base64.StdEncoding.EncodeToString(data)
 }
 
 // metadataOf returns the metadata of a job, or empty metadata if it has none.
@@ -213,18 +232,18 @@ func tubeStats(ctx context.Context, q *queue.Queue, names []string) (all []*tube
 	return all, nil
 }
 
-// visible returns the tubes that the user of a request may read.
+// visible returns the tubes whose jobs the user of a request may list.
 func visible(ctx context.Context, names []string) []string {
 	if u := access.UserIn(ctx); u != nil {
-		return slices.Clone(u.Visible(names, access.Read))
+		return slices.Clone(u.Visible(names, access.List))
 	}
 	return names
 }
 
-// visibleTo returns the tubes that a user may read.
+// visibleTo returns the tubes whose jobs a user may list.
 func visibleTo(u *access.User, names []string) []string {
 	if u == nil {
 		return names
 	}
-	return u.Visible(names, access.Read)
+	return u.Visible(names, access.List)
 }

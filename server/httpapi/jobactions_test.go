@@ -165,14 +165,14 @@ func TestRightsOnTubes(t *testing.T) {
 		secret := base64.StdEncoding.EncodeToString([]byte(user + ":" + user))
 		return decode[callerInfo](t, g.call("GET", "/v1/caller?tube=sales.out&tube=sms", "", "Authorization: Basic "+secret))
 	}
-	if got := ask("bob"); got.User != "bob" || got.Anonymous || !slices.Equal(got.Tubes["sms"], []string{"read"}) {
+	if got := ask("bob"); got.User != "bob" || got.Anonymous || !slices.Equal(got.Tubes["sms"], []string{"list", "read"}) {
 		t.Errorf("bob: %+v", got)
 	}
 	g.write(t, "ann sales* read,admin")
 	if err := g.access.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask("ann"); len(got.Tubes["sms"]) != 0 || !slices.Equal(got.Tubes["sales.out"], []string{"read", "admin"}) || len(got.Everywhere) != 0 {
+	if got := ask("ann"); len(got.Tubes["sms"]) != 0 || !slices.Equal(got.Tubes["sales.out"], []string{"list", "read", "admin"}) || len(got.Everywhere) != 0 {
 		t.Errorf("ann: %+v", got)
 	}
 }

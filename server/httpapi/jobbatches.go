@@ -28,7 +28,7 @@ func (svc *service) jobBatchOperations() []*row {
 		typed(svc, Operation{"GET", path, rightOf(protocol.ListBatches), Listed}, doc("batches", "List batches", 200, "Sorted by name."), svc.listBatches),
 		typed(svc, Operation{"GET", one, rightOf(protocol.StatsBatch), OfBatch}, doc("batch", "Get a batch", 200, "With the first jobs after it."), svc.jobBatch),
 		typed(svc, Operation{"GET", one + "/members", rightOf(protocol.ListMembers), OfBatch}, doc("members", "List the members of a batch that exist", 200,
-			"In no particular order, and without those of tubes that the user may not read."), svc.listMembers),
+			"In no particular order, and without those of tubes whose jobs the user may not list."), svc.listMembers),
 		seal,
 		typed(svc, Operation{"DELETE", one, rightOf(protocol.CancelBatch), OfBatch}, doc("cancelBatch", "Delete the members of a batch that are not reserved", 200,
 			"It also seals the batch. One that has ended, and has no jobs any more, is forgotten: its name is free."), svc.cancelBatch),
@@ -113,7 +113,7 @@ type jobBatchOutput struct{ Body batchWithAfter }
 // batchWithAfter describes a batch and the first jobs after it.
 type batchWithAfter struct {
 	BatchInfo
-	After []JobInfo `json:"after" nullable:"false" doc:"the first jobs after it, without those of tubes that the user may not read"`
+	After []JobInfo `json:"after" nullable:"false" doc:"the first jobs after it, without those of tubes whose jobs the user may not list"`
 }
 
 func (svc *service) jobBatch(ctx context.Context, in *BatchPath) (*jobBatchOutput, error) {
@@ -127,12 +127,12 @@ func (svc *service) jobBatch(ctx context.Context, in *BatchPath) (*jobBatchOutpu
 	return &jobBatchOutput{batchWithAfter{batchInfoOf(s), visibleJobs(ctx, s.After)}}, nil
 }
 
-// visibleJobs describes those of the jobs whose tubes the user of a request may read.
+// visibleJobs describes those of the jobs that the user of a request may list.
 func visibleJobs(ctx context.Context, jobs []tube.JobStats) []JobInfo {
 	u, infos := access.UserIn(ctx), []JobInfo{}
 	for i := range jobs {
-		if u == nil || u.On(jobs[i].Tube)&access.Read != 0 {
-			infos = append(infos, infoOf(&jobs[i]))
+		if u == nil || u.On(jobs[i].Tube)&access.List != 0 {
+			infos = append(infos, infoOf(ctx, &jobs[i]))
 		}
 	}
 	return infos

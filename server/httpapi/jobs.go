@@ -35,7 +35,7 @@ func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 			return nil, err
 		}
 	}
-	out := &jobOutput{withBody(answers[0].Job, answers[1].Body)}
+	out := &jobOutput{withBody(ctx, answers[0].Job, answers[1].Body)}
 	out.Body.Holder = svc.holderOf(ctx, answers[0].Job)
 	return out, nil
 }
@@ -51,7 +51,7 @@ type foundJobs struct {
 	Jobs []JobInfo `json:"jobs" nullable:"false"`
 }
 
-// jobsByKey searches all tubes that the user may read for jobs with a key.
+// jobsByKey searches all tubes whose jobs the user may list for jobs with a key.
 func (svc *service) jobsByKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
 	found, err := svc.queue.FindKey(ctx, in.Key)
 	if err != nil && !errors.Is(err, queue.ErrNotFound) {
@@ -60,7 +60,7 @@ func (svc *service) jobsByKey(ctx context.Context, in *keyInput) (*keyOutput, er
 	all := foundJobs{Jobs: []JobInfo{}}
 	for i := range found {
 		if len(visible(ctx, []string{found[i].Tube})) > 0 {
-			all.Jobs = append(all.Jobs, infoOf(&found[i]))
+			all.Jobs = append(all.Jobs, infoOf(ctx, &found[i]))
 		}
 	}
 	return &keyOutput{all}, nil

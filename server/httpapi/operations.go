@@ -35,7 +35,7 @@ func (svc *service) jobOperations() []*row {
 			"The job counts as failed. Without a priority it keeps its own."), svc.release),
 		direct[buryInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/bury", rightOf(protocol.BuryLease), OfJob}, doc("bury", "Bury (park) a leased job", 204, ""), svc.bury),
 		direct[touchInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/touch", rightOf(protocol.TouchLease), OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, "It can say how far the job is."), svc.touch),
-		typed(svc, Operation{"GET", "/v1/jobs/{id}", rightOf(protocol.Peek), OfJob}, doc("job", "Get a job", 200, ""), svc.job),
+		typed(svc, Operation{"GET", "/v1/jobs/{id}", rightOf(protocol.StatsJob), OfJob}, doc("job", "Get a job", 200, "The body needs the right read."), svc.job),
 	}
 }
 
@@ -49,7 +49,7 @@ func (svc *service) tubeOperations() []*row {
 		typed(svc, Operation{"GET", "/v1/tubes/{tube}", rightOf(protocol.StatsTube), InPath}, doc("tube", "Get a tube", 200, ""), svc.tube),
 		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/jobs", rightOf(protocol.FlushTube), InPath}, doc("flush", "Delete the jobs of a tube", 200,
 			"Without a state: all ready, delayed and buried jobs."), svc.flush),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", rightOf(protocol.Find), InPath}, doc("jobByKey", "Get the job that has a key", 200, ""), svc.jobByKey),
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", rightOf(protocol.StatsJob), InPath}, doc("jobByKey", "Get the job that has a key", 200, "The body needs the right read."), svc.jobByKey),
 		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", rightOf(protocol.DeleteKey), InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
 			"In any state, even if it is reserved."), svc.deleteByKey),
 		typed(svc, Operation{"POST", "/v1/tubes/{tube}/kick", rightOf(protocol.Kick), InPath}, doc("kick", "Make buried jobs ready; if there are none, delayed jobs", 200, ""), svc.kick),
@@ -63,7 +63,7 @@ func (svc *service) tubeOperations() []*row {
 }
 
 func (svc *service) instanceOperations() []*row {
-	events := direct[eventsInput, eventsOutput](svc, Operation{"GET", "/v1/events", protocol.MayRead, InQuery}, doc("events", "Counts of tubes, once a second", 200,
+	events := direct[eventsInput, eventsOutput](svc, Operation{"GET", "/v1/events", protocol.MayList, InQuery}, doc("events", "Counts of tubes, once a second", 200,
 		"Server-sent events named tubes. Without a tube: all tubes, at most 1,000."), svc.events)
 	events.extraStatuses = []int{429}
 	return append([]*row{
@@ -76,13 +76,13 @@ func (svc *service) instanceOperations() []*row {
 
 // consoleOperations are the operations that exist for the console.
 func (svc *service) consoleOperations() []*row {
-	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayRead, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
+	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayList, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
 		"Server-sent events named tubes, at most one per second; with very many tubes they are less frequent."), svc.watch)
 	watch.extraStatuses = []int{429}
 	search := typed(svc, Operation{"GET", "/v1/search", rightOf(protocol.ListJobs), InQuery}, doc("search", "Search the jobs of all tubes", 200,
 		"A request examines a part of the jobs; the answer has the cursor for the next part, which needs the same parameters. Tube by tube in the order of their names."), svc.search)
 	actOnAll := typed(svc, Operation{"POST", "/v1/search/actions", rightOf(protocol.KickJob), Listed}, doc("actOnAll", "Apply one action to all jobs that a search finds", 200,
-		"A request examines a part of the jobs; the answer has the cursor for the next part, which needs the same body. Only in tubes on which the user has the rights read and admin. Reserved jobs are skipped."), svc.actOnAll)
+		"A request examines a part of the jobs; the answer has the cursor for the next part, which needs the same body. Only in tubes on which the user has the rights list and admin. Reserved jobs are skipped."), svc.actOnAll)
 	search.extraStatuses, actOnAll.extraStatuses = []int{429}, []int{429}
 	return []*row{
 		watch, search, actOnAll,

@@ -55,7 +55,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 		query, _ := url.ParseQuery(r.URL.RawQuery) // row.checkQuery has checked it
 		names := query["tube"]
 		switch {
-		case len(names) == 0 && row.Right == access.Read:
+		case len(names) == 0 && row.Right == access.List:
 			return requireAnywhere(u, need) // tubes without the right are left out of the answer
 		case len(names) == 0:
 			names = []string{tube.Default}
@@ -81,7 +81,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 	case Listed, OfSchedule:
 		return requireAnywhere(u, need)
 	}
-	if row.Right == access.Read {
+	if row.Right == access.List {
 		return requireAnywhere(u, need)
 	}
 	return errForbidden // this needs the right on all tubes
@@ -103,6 +103,12 @@ func requireAnywhere(u *access.User, need access.Right) error {
 		return errForbidden
 	}
 	return nil
+}
+
+// mayAnywhere reports whether the user of a request has a right on some tube.
+func mayAnywhere(ctx context.Context, need Right) bool {
+	u := access.UserIn(ctx)
+	return u == nil || u.Anywhere()&need != 0
 }
 
 // requireAny returns errForbidden if the user has no right at all.

@@ -16,6 +16,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/server/sight"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/tools/engines"
@@ -27,11 +28,11 @@ import (
 var accessNames = map[string]string{
 	"POST /v1/tubes/{tube}/jobs": "put", "POST /v1/tubes/{tube}/jobs/batch": "batch", "POST /v1/reserve": "reserve-lease",
 	"DELETE /v1/jobs/{id}": "delete", "POST /v1/jobs/finish": "delete-batch", "POST /v1/jobs/{id}/release": "release-lease",
-	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "peek",
+	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "stats-job",
 	"PUT /v1/jobs/{id}/checkpoint": "checkpoint-lease", "GET /v1/jobs/{id}/checkpoint": "get-checkpoint",
 	"POST /v1/jobs/{id}/kick": "kick-job", "POST /v1/jobs/{id}/replay": "replay-job", "POST /v1/jobs/{id}/reschedule": "reschedule", "POST /v1/jobs/{id}/priority": "set-priority",
 	"GET /v1/tubes": "list-tubes", "GET /v1/tubes/{tube}": "stats-tube", "GET /v1/tubes/{tube}/jobs": "list-jobs", "DELETE /v1/tubes/{tube}/jobs": "flush-tube",
-	"GET /v1/tubes/{tube}/keys/{key}": "find", "DELETE /v1/tubes/{tube}/keys/{key}": "delete-key", "POST /v1/tubes/{tube}/kick": "kick",
+	"GET /v1/tubes/{tube}/keys/{key}": "list-jobs", "DELETE /v1/tubes/{tube}/keys/{key}": "delete-key", "POST /v1/tubes/{tube}/kick": "kick",
 	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
@@ -43,7 +44,7 @@ var accessNames = map[string]string{
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
 	"POST /v1/batches": "put", "GET /v1/batches": "list-batches", "GET /v1/batches/{batch}": "stats-batch", "GET /v1/batches/{batch}/members": "list-members",
-	"GET /v1/jobs/{id}/result": "wait-job", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
+	"GET /v1/jobs/{id}/result": "stats-ended", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
 	"GET /v1/batches/{batch}/results": "list-members",
 	"POST /v1/batches/{batch}/seal":   "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
 	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",
@@ -159,10 +160,16 @@ func startGuarded(t *testing.T, users ...string) *guarded {
 // startGuardedOn is startGuarded with a given engine.
 func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	t.Helper()
+	return startHiding(t, store, nil, users...)
+}
+
+// startHiding is startGuardedOn with values that are hidden.
+func startHiding(t *testing.T, store storage.Store, hides *sight.Redaction, users ...string) *guarded {
+	t.Helper()
 	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
 	g.write(t, users...)
 	var err error
-	if g.access, err = access.Open(g.path, slog.New(slog.DiscardHandler)); err != nil {
+	if g.access, err = access.Open(g.path, hides, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)
@@ -203,7 +210,7 @@ func TestEveryOperationWithEveryRight(t *testing.T) {
 
 func tryAllOperations(t *testing.T, store storage.Store) {
 	var users []string
-	for _, right := range []Right{access.Put, access.Work, access.Read, access.Admin} {
+	for _, right := range []Right{access.Put, access.Work, access.List, access.Read, access.Admin} {
 		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
 	}
 	g := startGuardedOn(t, store, users...)
@@ -215,10 +222,10 @@ func tryAllOperations(t *testing.T, store storage.Store) {
 		g.wantStatus(op, "", 401)
 		g.wantStatus(op, "nobody", 401)
 	}
-	if got := g.call("GET", "/metrics", "", "Authorization: Bearer read-t:read-t"); got.status != 403 {
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer list-t:list-t"); got.status != 403 {
 		t.Errorf("metrics for a user without the right on all tubes: %d", got.status)
 	}
-	if got := g.call("GET", "/metrics", "", "Authorization: Bearer read-all:read-all"); got.status != 404 { // the answer of the handler
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer list-all:list-all"); got.status != 404 { // the answer of the handler
 		t.Errorf("metrics for a user with the right on all tubes: %d", got.status)
 	}
 }
@@ -227,7 +234,7 @@ func tryAllOperations(t *testing.T, store storage.Store) {
 func (g *guarded) statusFor(op Operation, tubes, right string) int {
 	name := op.Method + " " + op.Path
 	need, _ := access.NeedOf(accessNames[name])
-	has, onT := slices.Contains(op.Right.Words(), right), tubes != "other"
+	has, onT := slices.Contains(op.Right.Words(), right) || right == "read" && op.Right&access.List != 0, tubes != "other" // who may read may list
 	switch {
 	case need.Where == access.Free: // for every user
 	case name == "POST /v1/jobs/finish", name == "POST /v1/jobs/actions":
@@ -413,7 +420,7 @@ func TestLimitsOfUsers(t *testing.T) {
 		g.write(t, "app t put")
 		text := strings.Replace(string(must(os.ReadFile(g.path))(t)), "jobs-per-second: 1000", "jobs-per-second: 4, bytes-per-second: 1000", 1)
 		os.WriteFile(g.path, []byte(text), 0o600)
-		g.access = must(access.Open(g.path, slog.New(slog.DiscardHandler)))(t)
+		g.access = must(access.Open(g.path, nil, slog.New(slog.DiscardHandler)))(t)
 		store := embedded.NewMemory()
 		q := queue.New(store, queue.Config{})
 		server := New(q, Config{Access: g.access})

@@ -1,11 +1,12 @@
 package httpapi
 
 import (
-	"encoding/base64"
+	"bytes"
+	"context"
 	"time"
-	"unicode/utf8"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/tube"
 )
 
@@ -145,6 +146,9 @@ type scheduleWithBody struct {
 	ScheduleInfo
 	Body   *string `json:"body,omitempty" doc:"if it is UTF-8"`
 	Base64 string  `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
+
+	Hidden   bool `json:"hidden,omitempty" doc:"the user lacks the right read, so body and meta are left out"`
+	Redacted bool `json:"redacted,omitempty" doc:"values of the body are hidden, since the user lacks the right admin"`
 }
 
 func scheduleInfoOf(s *tube.Schedule) ScheduleInfo {
@@ -161,13 +165,14 @@ func scheduleInfoOf(s *tube.Schedule) ScheduleInfo {
 	return info
 }
 
-func scheduleWithBodyOf(s *tube.Schedule) scheduleWithBody {
-	info := scheduleWithBody{ScheduleInfo: scheduleInfoOf(s)}
-	if utf8.Valid(s.Body) {
-		text := string(s.Body)
-		info.Body = &text
-	} else {
-		info.Base64 = base64.StdEncoding.EncodeToString(s.Body)
+// scheduleWithBodyOf describes a schedule for the user of a request.
+func scheduleWithBodyOf(ctx context.Context, s *tube.Schedule) scheduleWithBody {
+	view := access.SightIn(ctx, s.Tube)
+	shown := view.Schedule(s)
+	info := scheduleWithBody{ScheduleInfo: scheduleInfoOf(shown)}
+	if info.Hidden = !view.SeesSchedules(); !info.Hidden {
+		info.Redacted = !bytes.Equal(shown.Body, s.Body)
+		info.Body, info.Base64 = textOrBase64(shown.Body)
 	}
 	return info
 }

@@ -50,7 +50,7 @@ func (in *SchedulePath) checkName() error {
 
 // mayReadSchedules says which schedules the user of a request may see.
 func mayReadSchedules(ctx context.Context) schedule.May {
-	return maySchedules(ctx, func(has Right) bool { return has&(access.Read|access.Admin) != 0 })
+	return maySchedules(ctx, func(has Right) bool { return has&(access.List|access.Admin) != 0 })
 }
 
 // mayChangeSchedules says which schedules the user of a request may change or run.
@@ -97,7 +97,7 @@ func (svc *service) listSchedules(ctx context.Context, in *recordsInput) (*sched
 	}
 	page := schedulesPage{Schedules: make([]ScheduleInfo, len(list)), Next: next}
 	for i, s := range list {
-		page.Schedules[i] = scheduleInfoOf(s)
+		page.Schedules[i] = scheduleInfoOf(access.SightIn(ctx, s.Tube).Schedule(s))
 	}
 	return &schedulesOutput{page}, nil
 }
@@ -112,7 +112,7 @@ func (svc *service) schedule(ctx context.Context, in *SchedulePath) (*scheduleOu
 	if err != nil {
 		return nil, err
 	}
-	return &scheduleOutput{scheduleWithBodyOf(s)}, nil
+	return &scheduleOutput{scheduleWithBodyOf(ctx, s)}, nil
 }
 
 type setScheduleInput struct {

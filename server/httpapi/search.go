@@ -40,7 +40,7 @@ func (svc *service) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error
 	}
 	page := jobsPage{Jobs: make([]JobInfo, len(found)), Next: next}
 	for i := range found {
-		page.Jobs[i] = infoOf(&found[i])
+		page.Jobs[i] = infoOf(ctx, &found[i])
 	}
 	if in.Excerpt {
 		err = svc.addExcerpts(ctx, page.Jobs)
@@ -64,7 +64,7 @@ func (svc *service) readExcerpts(ctx context.Context, n int, at func(i int) *Job
 	var missing []*JobInfo
 	left := excerptLimit
 	for i := range n {
-		if job := at(i); job.Excerpt == "" {
+		if job := at(i); job.Excerpt == "" && !job.Hidden {
 			if left -= job.Size; left < 0 {
 				break
 			}
@@ -73,16 +73,18 @@ func (svc *service) readExcerpts(ctx context.Context, n int, at func(i int) *Job
 	}
 	size := func(i int) int { return missing[i].Size }
 	id := func(i int) uint64 { return missing[i].ID }
-	return svc.peekInSteps(ctx, len(missing), size, id, func(i int, a *storage.Answer) { missing[i].Excerpt = excerpt(a.Body, 0) })
+	return svc.peekInSteps(ctx, len(missing), size, id, func(i int, a *storage.Answer) {
+		missing[i].Excerpt = excerpt(access.SightIn(ctx, missing[i].Tube).Body(a.Body), 0)
+	})
 }
 
 // FilterOptions say which jobs are wanted: those for which all options hold.
 type FilterOptions struct {
-	Tube   []string `query:"tube,explode" json:"tube,omitempty" maxItems:"1000" doc:"the tubes to search; the default is all that the user may read"`
+	Tube   []string `query:"tube,explode" json:"tube,omitempty" maxItems:"1000" doc:"the tubes to search; the default is all whose jobs the user may list"`
 	State  []string `query:"state,explode" json:"state,omitempty" enum:"ready,reserved,delayed,buried" doc:"the default is all states"`
 	Failed bool     `query:"failed" json:"failed,omitempty" doc:"only jobs that have failed for good: parked jobs, and dead letters: those that are buried, and all in tubes that a policy names as dead-letter tube, or whose next job is one"`
 
-	Text        string   `query:"text" json:"text,omitempty" maxLength:"200" doc:"the job has this id, or its key, group, batch, schedule, meta, reason or body contains this, in upper or lower case. What is said of body holds here, too"`
+	Text        string   `query:"text" json:"text,omitempty" maxLength:"200" doc:"the job has this id, or its key, group, batch, schedule, meta, reason or body contains this, in upper or lower case. What is said of body holds here, too. Without the right read: only id, key, group, batch and schedule"`
 	Group       string   `query:"group" json:"group,omitempty" maxLength:"128" doc:"the whole name, as the three that follow"`
 	Key         string   `query:"key" json:"key,omitempty" maxLength:"128"`
 	Batch       string   `query:"batch" json:"batch,omitempty" maxLength:"300" doc:"jobs of the batch, and those after it"`
@@ -92,7 +94,7 @@ type FilterOptions struct {
 	Since       uint64   `query:"since" json:"since,omitempty" maximum:"9007199254740991" doc:"failed at this time or later, or put if it has not failed, in milliseconds since the Unix epoch"`
 	Until       uint64   `query:"until" json:"until,omitempty" maximum:"9007199254740991" doc:"the same at this time or before"`
 	Attempts    uint32   `query:"attempts" json:"attempts,omitempty" doc:"the least number of deliveries; of those before it became a dead letter, at most five are known"`
-	Meta        []string `query:"meta,explode" json:"meta,omitempty" maxItems:"16" doc:"NAME=VALUE: what the job was put with"`
+	Meta        []string `query:"meta,explode" json:"meta,omitempty" maxItems:"16" doc:"NAME=VALUE: what the job was put with. It needs the right read, as body"`
 	BodyHas     string   `query:"body" json:"body,omitempty" maxLength:"200" doc:"a text in the body, in upper or lower case, also in JSON strings with escapes. A JSON object or array is compared by value with each value in a JSON body, which can contain more"`
 }
 
@@ -159,7 +161,7 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 		return nil, err
 	}
 	defer endSearch()
-	w, err := svc.newWalk(ctx, &in.FilterOptions, access.Read)
+	w, err := svc.newWalk(ctx, &in.FilterOptions, access.List)
 	if err != nil {
 		return nil, err
 	}
@@ -173,12 +175,12 @@ func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput,
 	}
 	counts := make(map[ReasonCount]int) // with 0 as Count
 	w.full = func() bool { return in.Limit > 0 && page.Found >= int(in.Limit) }
-	w.take = func(_ context.Context, found []match) error {
+	w.take = func(ctx context.Context, found []match) error {
 		for i := range found {
 			page.Found++
 			counts[ReasonCount{Tube: found[i].job.Tube, Reason: reasonOf(found[i].job)}]++
 			if in.Limit > 0 {
-				page.Jobs = append(page.Jobs, found[i].info())
+				page.Jobs = append(page.Jobs, found[i].info(ctx))
 			}
 		}
 		return nil

@@ -42,8 +42,8 @@ type storeInfo struct {
 	Goroutines  uint64  `json:"goroutines"`
 	CPU         float64 `json:"cpu_seconds" doc:"CPU time since the process started"`
 
-	Instances []instanceInfo `json:"instances" nullable:"false" doc:"instances that share the store; only for users who may read all tubes"`
-	Nodes     []nodeInfo     `json:"nodes" nullable:"false" doc:"processes that keep the data; only for users who may read all tubes"`
+	Instances []instanceInfo `json:"instances" nullable:"false" doc:"instances that share the store; only for users who may list all tubes"`
+	Nodes     []nodeInfo     `json:"nodes" nullable:"false" doc:"processes that keep the data; only for users who may list all tubes"`
 }
 
 // instanceInfo is an instance that shares the store.
@@ -99,7 +99,7 @@ func (svc *service) store(ctx context.Context, _ *struct{}) (*storeOutput, error
 		info.RecordsWritten, info.RecordsMigrated = s.Log.RecordsWritten, s.Log.RecordsMigrated
 		info.CPU = (s.Process.UserTime + s.Process.SystemTime).Seconds()
 	}
-	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.Read != 0 {
+	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.List != 0 {
 		svc.addTopology(ctx, &info)
 	}
 	return &storeOutput{info}, nil

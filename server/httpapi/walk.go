@@ -38,13 +38,13 @@ type walk struct {
 
 // match is a job that was found.
 type match struct {
-	job     *tube.JobStats
+	job     *tube.JobStats // what the user of the request sees of it
 	in      filter.Found
 	excerpt string // of the body, if that was read
 }
 
-func (m *match) info() FoundJob {
-	info := FoundJob{infoOf(m.job), string(m.in)}
+func (m *match) info(ctx context.Context) FoundJob {
+	info := FoundJob{infoOf(ctx, m.job), string(m.in)}
 	info.Excerpt = m.excerpt
 	return info
 }
@@ -52,13 +52,19 @@ func (m *match) info() FoundJob {
 // walkOrder are the states in the order of a walk: jobs that an action makes ready were examined before.
 var walkOrder = []tube.State{tube.Buried, tube.Delayed, tube.Ready, tube.Reserved}
 
-// newWalk returns a walk over the tubes on which the user has all of the rights. It returns an error if the options name another one.
+// newWalk returns a walk over the tubes on which the user has all of the rights, and Read if the options are about what only that shows. It returns
+// an error if they name another one.
 func (svc *service) newWalk(ctx context.Context, o *FilterOptions, need Right) (*walk, error) {
 	matcher, err := o.matcher(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &walk{svc: svc, failed: o.Failed, matcher: matcher, perCall: maxBatch, page: jobsPerCall, end: time.Now().Add(searchLimit)}
+	if o.BodyHas != "" || len(o.Meta) > 0 {
+		if need |= access.Read; !mayAnywhere(ctx, access.Read) {
+			return nil, forbidden()
+		}
+	}
 	if w.names, err = svc.tubesToWalk(ctx, o.Tube, need); err != nil {
 		return nil, err
 	}
@@ -224,14 +230,16 @@ func (w *walk) examine(ctx context.Context, jobs []tube.JobStats) (found int, er
 		if w.failed && metadataOf(&jobs[i]).Parked == tube.NotParked && jobs[i].Home() == "" {
 			continue
 		}
-		verdict, in := w.matcher.Properties(propertiesOf(&jobs[i], now))
-		if verdict == filter.No {
+		view := access.SightIn(ctx, jobs[i].Tube)
+		job := view.Job(&jobs[i])
+		verdict, in := w.matcher.Properties(propertiesOf(job, now))
+		if verdict == filter.No || verdict == filter.BodySays && !view.SeesContent() {
 			continue
 		}
 		if verdict == filter.BodySays {
 			inDoubt = append(inDoubt, len(matches))
 		}
-		matches = append(matches, match{job: &jobs[i], in: in})
+		matches = append(matches, match{job: job, in: in})
 	}
 	if err := w.readBodies(ctx, matches, inDoubt); err != nil {
 		return 0, err
@@ -253,12 +261,13 @@ func (w *walk) readBodies(ctx context.Context, matches []match, inDoubt []int) e
 			m.job = nil
 			return
 		}
-		is, in, at := w.matcher.BodyOf(a.Body, m.in)
+		body := access.SightIn(ctx, m.job.Tube).Body(a.Body)
+		is, in, at := w.matcher.BodyOf(body, m.in)
 		if !is {
 			m.job = nil
 			return
 		}
-		m.in, m.excerpt = in, excerpt(a.Body, max(at, 0))
+		m.in, m.excerpt = in, excerpt(body, max(at, 0))
 	})
 }
 

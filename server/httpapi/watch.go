@@ -145,7 +145,7 @@ func (all watchers) publishProblem(err error) {
 	}
 }
 
-// visible returns the names that the client may read, sorted.
+// visible returns the names of tubes whose jobs the client may list, sorted.
 func (w *watcher) visible(of any) (names []string) {
 	switch of := of.(type) {
 	case map[string]liveTube:
@@ -159,7 +159,7 @@ func (w *watcher) visible(of any) (names []string) {
 	}
 	slices.Sort(names)
 	if w.user != nil {
-		names = slices.Clone(w.user.Visible(names, access.Read))
+		names = slices.Clone(w.user.Visible(names, access.List))
 	}
 	return names
 }

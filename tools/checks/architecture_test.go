@@ -41,9 +41,10 @@ var layers = [][]importRule{
 		{"protocol/migrate", "protocol protocol/client tube/field"},
 		{"protocol/outbox", "protocol protocol/client tube/field"},
 		{"server/httpserve", "server/limits"},
-		{"server/access", "protocol"},
+		{"server/sight", "protocol tube"},
 	},
-	{ // data of engines
+	{ // data of engines, and users
+		{"server/access", "protocol server/sight"},
 		{"storage/embedded/tables", "storage/embedded/ended storage/embedded/wal tube tube/field"},
 		{"storage/redis/schema", "storage tube tube/field"},
 	},
@@ -73,8 +74,8 @@ var layers = [][]importRule{
 		{"server/netpoll", "protocol server/queue storage"},
 	},
 	{ // listeners, and what runs beside them
-		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube tube/field"},
-		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube tube/field tube/filter"},
+		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule server/sight storage storage/body tube tube/field"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule server/sight storage tube tube/field tube/filter"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
@@ -88,7 +89,7 @@ var layers = [][]importRule{
 	{ // programs
 		{"cmd/redstalk", "protocol protocol/client protocol/migrate protocol/outbox tube/field tube/filter"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
-			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tally server/tracing server/upstream server/webhook " +
+			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/sight server/tally server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }

@@ -127,7 +127,7 @@ func (s *Service) Get(ctx context.Context, req *pb.RetrieveReq) (*pb.Task, error
 	if err != nil {
 		return nil, s.status(ctx, "get", err)
 	}
-	return show(uid, job.Body, stats)
+	return show(uid, access.SightIn(ctx, Tube).Body(job.Body), stats)
 }
 
 // Remove removes a task in any state. It is no error if there is none.

@@ -21,6 +21,12 @@ type user struct{ name, tubes, may string }
 // startWithUsers starts a server with these users and with root, who has all rights. All have the same secret.
 func startWithUsers(t *testing.T, users ...user) *testServer {
 	t.Helper()
+	return startHiding(t, nil, users...)
+}
+
+// startHiding is startWithUsers with further flags.
+func startHiding(t *testing.T, flags []string, users ...user) *testServer {
+	t.Helper()
 	cmd := exec.Command(redstalkd, "secret")
 	cmd.Stdin = strings.NewReader(secret)
 	hash, err := cmd.Output()
@@ -43,7 +49,7 @@ func startWithUsers(t *testing.T, users ...user) *testServer {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "--access", path)
+	s := startServer(t, append(flags, "--access", path)...)
 	s.user = url.UserPassword("root", secret)
 	return s
 }
@@ -107,6 +113,39 @@ func TestRights(t *testing.T) {
 	}
 	b := s.signIn(t, "", "viewer")
 	b.awaitTubes("inventory", "invoices", "mails")
+}
+
+// TestHiddenBodies: who may only list sees all pages, with bodies as hidden; who may read sees bodies without the values that --redact names,
+// and neither can copy such a job.
+func TestHiddenBodies(t *testing.T) {
+	t.Parallel()
+	s := startHiding(t, []string{"--redact", "/email"}, user{"lister", "*", "list, put"}, user{"reader", "*", "read, put"})
+	s.put("mails", terms{"body": map[string]any{"email": "somebody", "n": 7}, "key": "k", "meta": map[string]string{"email": "somebody"}})
+	s.put("invoices", terms{"body": "plain"})
+	job := fmt.Sprint("#/job/", s.jobs("mails", "ready")[0].ID)
+	for name, want := range map[string]struct{ shows, row string }{
+		"lister": {"[data-note=hidden]", "hidden"}, "reader": {"[data-note=redacted]", "[redacted]"}, "root": {"[data-action=copy]", "somebody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.signIn(t, "", name)
+			b.ready("overview")
+			b.goTo("?a#/tube/mails")
+			b.awaitText(want.row)
+			b.goTo("?b" + job)
+			b.await("help.has(" + js("dialog "+want.shows) + ")")
+			if got := b.has("dialog [data-action=copy]"); got != (name == "root") {
+				t.Errorf("%s can copy the job: %v", name, got)
+			}
+			if got := strings.Contains(b.text(), "somebody"); got != (name == "root") {
+				t.Errorf("%s sees the value: %v", name, got)
+			}
+			for _, page := range []string{"parked", "schedules", "batches", "workers", "server", "ended/mails", "search/k"} {
+				b.goTo("?c#/" + page)
+				b.ready(strings.Split(page, "/")[0])
+			}
+		})
+	}
 }
 
 // TestPutOnly: a user with only the right put can put, and sees nothing else.

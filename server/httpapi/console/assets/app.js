@@ -19,17 +19,17 @@ let leave = null; // ends the current view
 // A view is a function (main, ...arguments) that returns a function that ends it. right is the right that it
 // needs.
 const views = {
-  "": { name: "overview", title: "Tubes", view: overview, right: "read" },
-  tube: { name: "tube", title: "Tube", view: tube, right: "read" },
-  job: { name: "tube", title: "Job", view: job, right: "read" },
-  ended: { name: "ended", title: "Ended", view: ended, right: "read" },
-  search: { name: "search", title: "Search", view: search, right: "read" },
+  "": { name: "overview", title: "Tubes", view: overview, right: "list" },
+  tube: { name: "tube", title: "Tube", view: tube, right: "list" },
+  job: { name: "tube", title: "Job", view: job, right: "list" },
+  ended: { name: "ended", title: "Ended", view: ended, right: "list" },
+  search: { name: "search", title: "Search", view: search, right: "list" },
   put: { name: "put", title: "Put", view: put, right: "put" },
-  parked: { name: "parked", title: "Parked", view: parked, right: "read" },
-  schedules: { name: "schedules", title: "Schedules", view: schedules, right: "read" },
-  batches: { name: "batches", title: "Batches", view: batches, right: "read" },
-  workers: { name: "workers", title: "Workers", view: workers, right: "read" },
-  server: { name: "server", title: "Server", view: server, right: "read" },
+  parked: { name: "parked", title: "Parked", view: parked, right: "list" },
+  schedules: { name: "schedules", title: "Schedules", view: schedules, right: "list" },
+  batches: { name: "batches", title: "Batches", view: batches, right: "list" },
+  workers: { name: "workers", title: "Workers", view: workers, right: "list" },
+  server: { name: "server", title: "Server", view: server, right: "list" },
 };
 
 // route returns the view for the address, or null if there is none.
@@ -126,7 +126,7 @@ function askForUser(problem = "") {
     signIn(user.value(), secret.value());
     begin();
   } }, make("h1", {}, "Sign in"), user.row, secret.row, make("p", { className: "problem", role: "alert" }, problem),
-  make("div", { className: "buttons" }, caller.anonymous && may("read") && make("button", { type: "button", "data-do": "cancel", onclick: () => location.reload() }, "Cancel"), make("button", { type: "submit", className: "main", "data-do": "ok" }, "Sign in")), make("small", { className: "soft" }, "Stored in this tab until it is closed."));
+  make("div", { className: "buttons" }, caller.anonymous && may("list") && make("button", { type: "button", "data-do": "cancel", onclick: () => location.reload() }, "Cancel"), make("button", { type: "submit", className: "main", "data-do": "ok" }, "Sign in")), make("small", { className: "soft" }, "Stored in this tab until it is closed."));
   main.append(form);
   user.input.focus();
   main.dataset.ready = "true";
@@ -161,7 +161,7 @@ async function begin() {
   }
   if (listening && main.dataset.view === "signin") return location.reload(); // the stream belongs to another user
   showUser(true);
-  if (!listening && may("read")) {
+  if (!listening && may("list")) {
     listening = true;
     listen().finally(() => { listening = false; });
   }

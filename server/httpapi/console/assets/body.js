@@ -7,6 +7,17 @@ export function bytesOf(job) {
   return new TextEncoder().encode(job.body ?? "");
 }
 
+// excerptOf returns the part of a body in a list. mark is for words that were searched for.
+export const excerptOf = (job, mark = text => text) => job.hidden ? make("span", { className: "soft", title: "You do not have the right to read bodies." }, "hidden")
+  : job.excerpt && make("code", { className: "excerpt" }, mark(job.excerpt));
+
+// hiddenNote says what is not shown of a job, of a record or of a schedule; undefined if all is.
+export function hiddenNote(of) {
+  if (of.hidden) return make("p", { className: "soft", "data-note": "hidden" }, "Body, headers, progress, reasons and results are hidden: you do not have the right to read them.");
+  if (of.redacted) return make("p", { className: "soft", "data-note": "redacted" }, "Some values of the body are hidden, so the job cannot be copied.");
+  return undefined;
+}
+
 const maxShown = 256 * 1024; // characters of a body that are shown
 
 // bodyView shows the body of a job, at first in the maxShown suitable format. It highlights a word that was

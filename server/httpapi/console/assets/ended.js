@@ -2,7 +2,7 @@
 import { make, number, plural, span, ago, moment, both, bytes, attempt } from "./ui.js";
 import { call, tubePage, endedPage, jobPage, groupPage, schedulePage, batchPage } from "./api.js";
 import { Rows } from "./rows.js";
-import { bodyView } from "./body.js";
+import { bodyView, hiddenNote } from "./body.js";
 
 const page = 200; // records that one click shows
 const parts = 50; // requests of one click at most: with a filter, each examines a part of the records
@@ -12,8 +12,8 @@ const narrow = matchMedia("(max-width: 720px)");
 const colors = { done: " ready", dead: " warn", expired: " warn", parked: " warn", deleted: " soft", moved: " soft" };
 const howBadge = (e, first = "") => make("span", { className: "badge" + (colors[e.how] ?? "") + first }, e.how);
 const elsewhere = e => e.to_id && make("a", { href: jobPage(e.to_id), tabIndex: -1 }, `${e.to_tube}, job ${e.to_id}`);
-const result = e => e.result ?? (e.result_bytes ? bytes(e.result_bytes) : "");
-const about = e => make("span", { title: e.reason ?? "" }, elsewhere(e) || e.reason || result(e) && make("code", { className: "excerpt" }, result(e).slice(0, 200)));
+const result = e => e.hidden ? "" : e.result ?? (e.result_bytes ? bytes(e.result_bytes) : "");
+const about = e => make("span", { title: e.reason ?? "" }, elsewhere(e) || e.reason || e.hidden && make("span", { className: "soft" }, "hidden") || result(e) && make("code", { className: "excerpt" }, result(e).slice(0, 200)));
 const ran = e => e.first_start_ms ? span(e.ended_ms - e.first_start_ms) : "";
 const total = e => e.put_ms ? span(e.ended_ms - e.put_ms) : "";
 const everySecond = e => Math.floor(Date.now() / 1000) + ":" + e.id;
@@ -109,7 +109,7 @@ export function recordView(e) {
     e.batch && ["Batch", make("a", { href: batchPage(e.batch) }, e.batch)], e.schedule && ["Schedule", both(make("a", { href: schedulePage(e.schedule) }, e.schedule), e.nominal_ms)],
     e.until_ms && ["Record kept for", span(e.until_ms - Date.now())], ...Object.entries(e.meta ?? {}).map(([name, value]) => ["Header " + name, value]), e.how === "done" && ["Result", e.result_bytes ? bytes(e.result_bytes) : "none"]];
   return [make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v)))),
-    e.result_bytes > 0 && bodyView({ id: e.id, body: e.result, body_base64: e.result_base64 })].filter(Boolean);
+    hiddenNote(e), !e.hidden && e.result_bytes > 0 && bodyView({ id: e.id, body: e.result, body_base64: e.result_base64 })].filter(Boolean);
 }
 
 // readRecord returns the record of a job that has ended, null if there is none.

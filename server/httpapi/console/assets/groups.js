@@ -60,7 +60,7 @@ export class Groups {
 
   // look checks whether there are groups.
   async look() {
-    if (this.exist || !mayOn(this.tube, "read")) return;
+    if (this.exist || !mayOn(this.tube, "list")) return;
     try {
       const got = await call("GET", tubePath(this.tube) + "/groups", { query: { limit: 1 } });
       this.appear(got.groups.length > 0);

@@ -1,7 +1,7 @@
 // One job: its properties and its body, and the actions on one or several jobs.
 import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration, progress } from "./ui.js";
 import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, batchPage, workersPage } from "./api.js";
-import { bodyView } from "./body.js";
+import { bodyView, hiddenNote } from "./body.js";
 import { copyToPut } from "./put.js";
 import { readRecord, recordView } from "./ended.js";
 import { policyText } from "./policy.js";
@@ -144,9 +144,10 @@ export class JobDialog {
       return;
     }
     await readRights([job.tube]);
-    this.draw([properties(job), attempts(job), bodyView(job, this.word), make("div", { className: "buttons" },
-      may("put") && job.state !== "reserved" && mayOn(job.tube, "work") && button("edit", "Edit and requeue", () => { this.dialog.close(); copyToPut(job, true); }, "left"),
-      may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
+    const whole = !job.hidden && !job.redacted;
+    this.draw([properties(job), attempts(job), hiddenNote(job), !job.hidden && bodyView(job, this.word), make("div", { className: "buttons" },
+      whole && may("put") && job.state !== "reserved" && mayOn(job.tube, "work") && button("edit", "Edit and requeue", () => { this.dialog.close(); copyToPut(job, true); }, "left"),
+      whole && may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
       mayOn(job.tube, "admin") && actionButtons([job], async () => { this.dialog.close(); await this.done?.(); }))], job);
   }
 
@@ -156,7 +157,7 @@ export class JobDialog {
     this.dialog.replaceChildren(make("div", { className: "bar tight" },
       make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked), job.held && heldBadge(job.held)),
       n > 1 && [step("Previous job", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("Next job", "›", 1, this.at === n - 1)],
-      make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content);
+      make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content.flat().filter(Boolean));
     if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button, because the key that opened the dialog may still be down
   }
 }

@@ -4,6 +4,7 @@ import { may, mayOn, mayEverywhere, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
 import { Walk, WalkBar, actOnAll, outcome } from "./walk.js";
 import { JobDialog, runAction, act, losing, isLetter, groupBadge } from "./job.js";
+import { excerptOf } from "./body.js";
 import { jobColumns } from "./tube.js";
 
 const mostChips = 12; // of tubes, and of reasons
@@ -26,7 +27,7 @@ function sinceCell(j) {
 const everySecond = j => Math.floor(Date.now() / 1000) + ":" + j.id;
 const tubeLink = j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube);
 const keyAndGroup = j => [j.key && make("b", { className: "keyword" }, j.key), groupBadge(j)];
-const body = j => j.excerpt && make("code", { className: "excerpt" }, j.excerpt);
+const body = j => excerptOf(j);
 
 function reason(j) {
   const from = isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube);

@@ -109,7 +109,7 @@ function propertiesOf(s) {
   const rows = [["Tube", make("a", { href: tubePage(s.tube) }, s.tube)], ["Times", times(s)], ["Zone", s.tz ?? "UTC"], s.from && ["From", moment(s.from)], s.until && ["Until", moment(s.until)], s.spread && ["Spread", s.spread],
     ["If the job before is there", s.overlap], catchUp && ["Missed jobs", catchUp], ["Put", number(s.put)], ["Skipped", number(skipped(s)) + (skipped(s) ? ` (${whySkipped(s)})` : "")],
     s.last_result && ["Last result", both(make("span", {}, s.last_result + " ", s.last_id > 0 && make("a", { href: jobPage(s.last_id) }, "job " + s.last_id)), s.last_put_ms)],
-    s.last_nominal_ms && ["That was for", moment(s.last_nominal_ms)], ["Priority", s.priority], ["Time to run", s.ttr], ["Body", body.length > 300 ? body.slice(0, 300) + "…" : body || "–"]];
+    s.last_nominal_ms && ["That was for", moment(s.last_nominal_ms)], ["Priority", s.priority], ["Time to run", s.ttr], ["Body", s.hidden ? "hidden" : body.length > 300 ? body.slice(0, 300) + "…" : body || "–"]];
   return properties(rows);
 }
 

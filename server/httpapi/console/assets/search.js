@@ -3,6 +3,7 @@ import { make, number, plural, attempt, problemOf, problemOfSearch, withMarks } 
 import { call, tubes, follow, jobPage, tubePage, groupPage, batchPage, schedulePage, searchPage } from "./api.js";
 import { Walk, WalkBar } from "./walk.js";
 import { JobDialog, groupBadge, isLetter } from "./job.js";
+import { excerptOf } from "./body.js";
 import { readRecord } from "./ended.js";
 
 const most = 10_000; // jobs that are found before the search asks whether to go on
@@ -155,6 +156,6 @@ class Search {
     };
     return make("tr", { "data-id": j.id }, make("td", {}, make("a", { href: jobPage(j.id), onclick: open }, String(j.id)), j.from_id && isLetter(j) && make("small", { className: "when" }, `was ${j.from_id}`)), make("td", {}, make("a", { href: tubePage(j.tube) }, j.tube)),
       make("td", {}, make("span", { className: "badge first " + j.state }, j.state)), make("td", {}, j.key && make("b", {}, mark(j.key)), groupBadge(j), meta),
-      make("td", {}, j.reason ? mark(j.reason) : j.parked ?? ""), make("td", {}, j.excerpt && make("code", { className: "excerpt" }, mark(j.excerpt))));
+      make("td", {}, j.reason ? mark(j.reason) : j.parked ?? ""), make("td", {}, excerptOf(j, mark)));
   }
 }

@@ -7,6 +7,7 @@ import { chart } from "./chart.js";
 import { Charts } from "./history.js";
 import { Groups, hasGroupTag } from "./groups.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
+import { excerptOf } from "./body.js";
 import { endedLink, readRecord, recordView } from "./ended.js";
 import { JobDialog, actionButtons, heldBadge, groupBadge, isLetter } from "./job.js";
 
@@ -29,7 +30,7 @@ export const jobColumns = {
 };
 // keyColumn shows the key and the beginning of the body, and the group on a second line.
 const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
-  const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
+  const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = excerptOf(j, text => withMarks(text, view.text));
   const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
     isLetter(j) && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.progress && make("span", { className: "badge reserved", title: j.progress }, j.progress.slice(0, 40))];
   return j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
