@@ -539,6 +539,7 @@ func TestAway(t *testing.T) {
 			t.Cleanup(server.Kill)
 			waitFor(t, "the report of the database", func() bool { return strings.Contains(stderr.String(), "the database: ") })
 			e.run(t)
+			pool = e.open(t) // which has no old connection
 			waitFor(t, "the database", func() bool { return pool.Ping() == nil })
 			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
 			waitFor(t, "the end of it", func() bool { return strings.Contains(stderr.String(), "the database: works again") })
