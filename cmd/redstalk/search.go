@@ -13,10 +13,10 @@ import (
 
 func searchCommand() *cli.Command {
 	return &cli.Command{
-		Name: "search", ArgsUsage: "TEXT", Action: withConn(arguments{1, 1}, search),
+		Name: "search", ArgsUsage: "[TEXT]", Action: withConn(arguments{0, 1}, search),
 		Usage: "find jobs by their id, or a text in key, group, batch, schedule, meta, reason or body (extension list-jobs)",
 		Description: "Examines all jobs of the server, or of some tubes, and shows for each of these places which jobs have the text there, and how many. Names of tubes, schedules and batches " +
-			"are searched, too. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON.",
+			"are searched, too. Without a TEXT, shows the jobs that match the flags. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "search only this `TUBE`; can be repeated"},
 			&cli.StringSliceFlag{Name: "state", Usage: "search only this `STATE`; can be repeated"},
@@ -26,8 +26,8 @@ func searchCommand() *cli.Command {
 	}
 }
 
-// places are where a text is found, in the order of the output.
-var places = []filter.Found{filter.InID, filter.InKey, filter.InGroup, filter.InBatch, filter.InSchedule, filter.InMeta, filter.InReason, filter.InBody}
+// places are where a text is found, in the order of the output. Jobs that match flags alone are last.
+var places = []filter.Found{filter.InID, filter.InKey, filter.InGroup, filter.InBatch, filter.InSchedule, filter.InMeta, filter.InReason, filter.InBody, filter.Nowhere}
 
 // finder is one run of search.
 type finder struct {
@@ -50,12 +50,12 @@ func search(t *task) error {
 	if t.Bool("all") {
 		s.most = 1 << 62
 	}
-	if s.text == "" {
-		return usage("the text is empty")
-	}
 	f, err := t.jobFilter(s.text)
 	if err != nil {
 		return err
+	}
+	if f == nil {
+		return usage("search needs a TEXT, or a flag that filters, such as --group: redstalk search --help")
 	}
 	in := t.StringSlice("state")
 	for _, state := range in {
@@ -98,8 +98,10 @@ func (s *finder) searchJobs(f *jobFilter, in []string) error {
 			return cmp.Or(err, missing)
 		}
 		all = slices.DeleteFunc(all, func(t tubeStats) bool { return !slices.Contains(chosen, t.Name) })
-	} else if err := s.findNames(all); err != nil {
-		return err
+	} else if s.text != "" {
+		if err := s.findNames(all); err != nil {
+			return err
+		}
 	}
 	counts, sum := make([]map[string]uint64, len(all)), uint64(0)
 	for i := range all {
@@ -180,10 +182,10 @@ func (s *finder) print() error {
 					return err
 				}
 			}
-			b.add(string(at), fmt.Sprint(j.ID), j.Tube, j.State, cmp.Or(j.Key, j.Group), reasonText(j.job), oneLine(j.Excerpt))
+			b.add(cmp.Or(string(at), "job"), fmt.Sprint(j.ID), j.Tube, j.State, cmp.Or(j.Key, j.Group), reasonText(j.job), oneLine(j.Excerpt))
 		}
 		if hidden := s.counts[at] - len(some); hidden > 0 {
-			more += fmt.Sprintf("; %d more in %s", hidden, at)
+			more += fmt.Sprintf("; %d more in %s", hidden, cmp.Or(string(at), "jobs"))
 		}
 	}
 	if !s.Bool("json") && len(b.rows) > 0 {

@@ -6,7 +6,7 @@ require (
 	go.opentelemetry.io/otel v1.38.0
 	go.opentelemetry.io/otel/sdk v1.38.0
 	go.opentelemetry.io/otel/trace v1.38.0
-	redstalk/clients/go v0.2.0
+	redstalk/clients/go v0.3.0
 )
 
 require (
