@@ -29,7 +29,7 @@ RACE = CGO_ENABLED=1 CGO_CFLAGS=-O0 $(GO) test -race -vet=off -ldflags='-s -w'
 # What the tests need beside Go, from apt: the real beanstalkd decides what is correct
 # behaviour, the Redis engine is tested on a real redis-server, proxies are tested with nginx, and the race
 # detector needs a C compiler.
-APT_TOOLS = redis-server beanstalkd nginx gcc
+APT_TOOLS = redis-server beanstalkd nginx gcc postgresql mariadb-server
 
 # What clients/php is tested with.
 PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
@@ -66,7 +66,7 @@ run: build ## build and serve on PORT=11300 of 127.0.0.1, and HTTP=127.0.0.1:113
 
 # Everything but the durable engines, whole programs and tools. What has not changed is not tested again.
 quick: ## an answer within a minute: the rules, the protocol, the server, the API and the memory engine, without -race
-	$(GO) test -short $$($(GO) list ./cmd/... ./protocol/... ./server/... ./storage/... ./tube/... | grep -vE '/(cmd/redstalkd|storage/embedded|storage/redis)$$')
+	$(GO) test -short $$($(GO) list ./cmd/... ./protocol/... ./server/... ./storage/... ./tube/... | grep -vE '/(cmd/redstalkd|protocol/outbox|storage/embedded|storage/redis)$$')
 	$(GO) test -short -run '^TestMemory$$' ./storage/embedded
 
 # Most packages wait more than they compute, so several are tested at the same time, and the
@@ -144,6 +144,7 @@ long-kills: bin/redstalkd.test
 	$(LONG_REDSTALKD) -test.run '^TestCrash' -crash-rounds 6
 	$(LONG_REDSTALKD) -test.run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' -move-jobs 6000 -move-kills 6 -import-jobs 100000
 	$(LONG) -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 1000
+	$(LONG) -run '^TestKilled$$' ./protocol/outbox
 
 long-clients:
 	cd clients/go && $(LONG_RACE) -run '^(TestChaos|TestManyJobs|TestManyResults)$$' ./worker
@@ -193,7 +194,7 @@ screenshots: deps ## take the screenshots of docs/console.md again, from a serve
 	@sh tools/deps.sh chromium
 	$(CONSOLE_TEST) -timeout 30m -run '^TestDocPictures$$' -args -doc-pictures ../../../docs/console -shop-for $(SHOP_FOR)
 
-deps: ## install redis-server, beanstalkd and nginx by apt where they are missing
+deps: ## install redis-server, beanstalkd, nginx, postgresql and mariadb-server by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
 
 bench: build deps ## compare beanstalkd and redstalk on this machine, side by side

@@ -12,7 +12,7 @@ func commands() []*cli.Command {
 		inCategory("Jobs", putCommand(), reserveCommand(), peekCommand(), listCommand(), searchCommand(), findCommand(), endedCommand(), waitCommand()),
 		inCategory("Jobs", jobCommands()...),
 		inCategory("Tubes", tubesCommand(), topCommand(), historyCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
-		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), closeClientCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),
+		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), closeClientCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand(), outboxCommand()),
 		inCategory("This program", helpCommand(), versionCommand(), completionCommand(), manCommand()),
 		[]*cli.Command{completeCommand(), referenceCommand()},
 	)

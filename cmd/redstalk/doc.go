@@ -16,7 +16,7 @@
 //     escaping for terminals. progress.go: how far a long command is. job.go: a job in JSON, and from stats-job.
 //   - put.go, reserve.go and worker.go (reserve --exec; reaper_linux.go reaps orphans), checkpoint.go, jobs.go, ended.go (ended, wait and finish), peek.go, jobfilter.go (what these have in common:) list.go, search.go, parked.go, replay.go,
 //     tubes.go, policy.go, groups.go, schedules.go and schedulesfile.go (schedules apply), batches.go, records.go (lists of both),
-//     status.go, stats.go, clients.go, takeback.go, top.go and toplive.go, history.go, export.go, import.go, movefrom.go: the commands.
+//     status.go, stats.go, clients.go, takeback.go, top.go and toplive.go, history.go, export.go, import.go, movefrom.go, outbox.go: the commands.
 //   - reference.go and complete.go: the reference, the man page and shell completion,
 //     all generated from the table of commands.
 //
@@ -38,5 +38,5 @@
 // A job that a command holds is deleted only when its work is done: a process that is killed
 // at any moment loses no job. The job can be done twice.
 //
-// No secret is read from the command line, and none is printed.
+// No secret is read from the command line, and none is printed. A password in the URL of --database belongs into its variable.
 package main

@@ -48,6 +48,7 @@ var examples = map[string][]string{
 	"export":       {"redstalk export >jobs.jsonl", "redstalk export -t mails | gzip >mails.gz"},
 	"import":       {"redstalk import jobs.jsonl", "redstalk import -t other <jobs.jsonl"},
 	"move-from":    {"redstalk move-from old.example.com:11300 --to 127.0.0.1:11300 --wait"},
+	"outbox":       {"redstalk outbox schema --database postgres://app@127.0.0.1/shop --create", "redstalk outbox --database sqlite:/var/lib/shop/app.db", "redstalk outbox --http 127.0.0.1:9190"},
 	"completion":   {"source <(redstalk completion bash)"},
 	"man":          {"redstalk man | man -l -"},
 	"help":         {"redstalk help put"},

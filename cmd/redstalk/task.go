@@ -187,32 +187,22 @@ func (t *task) require(extension, what string) error {
 	return err
 }
 
-// window is the number of commands that are sent before their replies are read, and windowBytes
-// about the number of their bytes.
+// The windows of a pipeline, and of other work in steps.
 const (
-	window      = 500
-	windowBytes = 1 << 20
+	window      = client.Window
+	windowBytes = client.WindowBytes
 )
 
-// pipeline sends n commands in windows, and passes their replies to take in order. command appends
-// the i-th command to out. It stops at the first error of take.
+// pipeline is client.Pipeline on the connection of the task. doing describes it in errors.
 func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []byte, take func(i int, r *client.Reply) error) error {
-	var out []byte
-	for from := 0; from < n; {
-		to := from
-		for out = out[:0]; to < n && to-from < window && len(out) < windowBytes; to++ {
-			out = command(out, to)
-		}
-		at := from
-		err := t.watchSilence(func() error {
-			return t.conn.Ask(out, to-from, func(r *client.Reply) error { at++; return take(at-1, r) })
-		})
+	ask := func(commands []byte, n int, take func(*client.Reply) error) error {
+		err := t.watchSilence(func() error { return t.conn.Ask(commands, n, take) })
 		if err != nil {
 			return connectionError(doing, err)
 		}
-		from = to
+		return nil
 	}
-	return nil
+	return client.Pipeline(ask, n, command, take)
 }
 
 // infof prints a message on standard error, unless --quiet is set.

@@ -136,6 +136,32 @@ func (c *Conn) Ask(commands []byte, n int, take func(*Reply) error) error {
 	return nil
 }
 
+// Window is the number of commands that Pipeline sends before it reads their replies, and WindowBytes
+// about the number of their bytes.
+const (
+	Window      = 500
+	WindowBytes = 1 << 20
+)
+
+// Pipeline sends n commands in windows with ask, which is Conn.Ask or calls it, and passes their replies
+// to take in order. command appends the i-th command to out. It stops at the first error.
+func Pipeline(ask func(commands []byte, n int, take func(*Reply) error) error, n int, command func(out []byte, i int) []byte, take func(i int, r *Reply) error) error {
+	var out []byte
+	for from := 0; from < n; {
+		to := from
+		for out = out[:0]; to < n && to-from < Window && len(out) < WindowBytes; to++ {
+			out = command(out, to)
+		}
+		at := from
+		err := ask(out, to-from, func(r *Reply) error { at++; return take(at-1, r) })
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
 // Page requests a page: stats, list-tubes and the like. The command has no CR LF.
 // If the server answers with an error, the returned error contains its reply.
 func (c *Conn) Page(command string) (page Page, err error) {

@@ -39,6 +39,7 @@ var layers = [][]importRule{
 		{"storage/embedded/ended", "tube"},
 		{"storage/redis/conn", "storage/redact"},
 		{"protocol/migrate", "protocol protocol/client tube/field"},
+		{"protocol/outbox", "protocol protocol/client tube/field"},
 		{"server/httpserve", "server/limits"},
 		{"server/sight", "protocol tube"},
 	},
@@ -86,7 +87,7 @@ var layers = [][]importRule{
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
 	},
 	{ // programs
-		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field tube/filter"},
+		{"cmd/redstalk", "protocol protocol/client protocol/migrate protocol/outbox tube/field tube/filter"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/sight server/tally server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
@@ -121,6 +122,9 @@ var onlyHere = map[string][]string{
 	"github.com/BurntSushi/toml":          {"redstalk/server/gateway/zywaited"},
 	"google.golang.org/grpc":              {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
 	"google.golang.org/protobuf":          {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
+	"github.com/jackc/pgx/v5":             {"redstalk/protocol/outbox"},
+	"github.com/go-sql-driver/mysql":      {"redstalk/protocol/outbox"},
+	"modernc.org/sqlite":                  {"redstalk/protocol/outbox"},
 
 	// Pebble's interface of a file system
 	"github.com/cockroachdb/pebble/v2/vfs": {"redstalk/storage/embedded", "redstalk/storage/embedded/tables", "redstalk/storage/embedded/wal"},

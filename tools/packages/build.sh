@@ -84,7 +84,7 @@ for ARCH in $ARCHES; do
   done
   if wants tar.gz; then
     step "tar.gz for $ARCH"
-    cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalk-backup.* \
+    cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalk-backup.* tools/packages/redstalk-outbox.service \
       tools/packages/redstalkd.env tools/packages/sysusers.conf tools/packages/logrotate "$STAGE/"
     tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
       gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"

@@ -34,7 +34,7 @@ backup (/usr/share/doc/redstalk/docs/backup.md). To go on: make one, and systemc
 To stay: install redstalk $before again.
 END
 elif [ -n "$upgrade" ]; then
-  systemctl try-restart redstalk.service 'redstalk@*.service'
+  systemctl try-restart redstalk.service 'redstalk@*.service' redstalk-outbox.service
 else
   systemctl enable --now redstalk.service || case $(systemctl show -p ExecMainStatus --value redstalk.service) in
     111) cat >&2 <<END

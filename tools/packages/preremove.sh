@@ -6,5 +6,5 @@ case "$1" in
   *) exit 0 ;;
 esac
 [ -d /run/systemd/system ] || exit 0
-systemctl disable --now redstalk-backup.timer redstalk.socket redstalk.service >/dev/null 2>&1 || true
+systemctl disable --now redstalk-backup.timer redstalk-outbox.service redstalk.socket redstalk.service >/dev/null 2>&1 || true
 systemctl stop 'redstalk@*.service' >/dev/null 2>&1 || true

@@ -94,6 +94,7 @@ type deployed struct {
 	rule     *monitoring.PrometheusRule
 	scaled   *scaledObject
 	backup   *batch.CronJob
+	outbox   *apps.Deployment
 }
 
 func sorted(t *testing.T, objects []map[string]any) (d deployed) {
@@ -101,6 +102,10 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 	for _, object := range objects {
 		switch o := typed(t, object).(type) {
 		case *apps.Deployment:
+			if strings.HasSuffix(o.Name, "-outbox") {
+				d.outbox = o
+				continue
+			}
 			d.workload, d.replicas, d.selector, d.pod = "Deployment", *o.Spec.Replicas, o.Spec.Selector.MatchLabels, o.Spec.Template
 		case *apps.StatefulSet:
 			d.workload, d.replicas, d.selector, d.pod, d.volumes = "StatefulSet", *o.Spec.Replicas, o.Spec.Selector.MatchLabels, o.Spec.Template, o.Spec.VolumeClaimTemplates
@@ -143,6 +148,9 @@ func TestObjects(t *testing.T) {
 			d.checkPod(t)
 			d.checkSelectors(t)
 			d.checkBackup(t)
+			if d.checkOutbox(t); (d.outbox != nil) != strings.Contains(r.name, "everything") {
+				t.Errorf("the outbox is %v", d.outbox)
+			}
 			d.checkIngress(t)
 			if onRedis := d.workload == "Deployment"; onRedis != (d.budget != nil) || onRedis == (d.volumes != nil) || (d.replicas > 1) != onRedis {
 				t.Errorf("%s with %d replicas, budget %v, volumes %v", d.workload, d.replicas, d.budget, d.volumes)
@@ -205,6 +213,23 @@ func (d *deployed) checkBackup(t *testing.T) {
 	want := []string{"/usr/bin/redstalkd", "backup", "--server", d.service.Name + ":8080", "--dir", d.pod.Spec.Containers[0].VolumeMounts[0].MountPath + "/backups", "--keep", "7"}
 	if !slices.Equal(c.Command, want) || c.Image != d.pod.Spec.Containers[0].Image || c.EnvFrom[0].SecretRef.Name != "redstalk-backup" {
 		t.Errorf("the job runs %v of %s with %v, want %v", c.Command, c.Image, c.EnvFrom, want)
+	}
+}
+
+// checkOutbox checks that the relays reach the server, have a database, and are no pods of the service.
+func (d *deployed) checkOutbox(t *testing.T) {
+	t.Helper()
+	if d.outbox == nil {
+		return
+	}
+	pod := d.outbox.Spec.Template
+	if selects(d.service.Spec.Selector, pod.Labels) || !selects(d.outbox.Spec.Selector.MatchLabels, pod.Labels) {
+		t.Errorf("the pods of the outbox have %v", pod.Labels)
+	}
+	c := pod.Spec.Containers[0]
+	want := core.EnvVar{Name: "REDSTALK_SERVER", Value: d.service.Name + ":11300"}
+	if !slices.Equal(c.Command[:2], []string{"/usr/bin/redstalk", "outbox"}) || c.Image != d.pod.Spec.Containers[0].Image || c.Env[0] != want || c.EnvFrom[0].SecretRef.Name != "database" {
+		t.Errorf("the outbox runs %v of %s with %v and %v", c.Command, c.Image, c.Env, c.EnvFrom)
 	}
 }
 

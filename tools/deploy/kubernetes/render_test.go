@@ -65,6 +65,7 @@ nodeSelector: {disk: ssd}
 tolerations: [{key: dedicated, operator: Exists}]
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: g, operator: Exists}]}]}}}
 priorityClassName: high
+outbox: {enabled: true, existingSecret: database}
 `
 
 // build runs Kustomize in a directory below kustomize.
