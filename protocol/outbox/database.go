@@ -14,7 +14,7 @@ const DefaultTable = "redstalk_outbox"
 
 // dialect is where a kind of database differs from the others.
 type dialect struct {
-	schema    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for the name
+	schema    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for that of its function
 	locks     bool               // rows can be locked, so that several relays share them
 	isolation sql.IsolationLevel // of a round
 	parameter string             // the first placeholder of a query
@@ -22,10 +22,14 @@ type dialect struct {
 	age       string             // SQL of how many seconds ago a row was made
 	body      string             // SQL of the body of a row
 	size      string             // and of its length in bytes
+	remove    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for the ids of rows to delete
 
 	open   func(url string) (*sql.DB, error)
 	listen func(url, channel string) (*listener, error) // nil: the database reports no commits
 }
+
+// removeByID is the statement that deletes rows.
+const removeByID = "DELETE FROM %[1]s WHERE id IN (%[2]s)"
 
 // dialects are the kinds of databases by the schemes of their URLs.
 var dialects = map[string]*dialect{
@@ -75,7 +79,11 @@ func (db *Database) Close() error { return db.pool.Close() }
 
 // Schema returns the SQL that makes the table, and what belongs to it.
 func (db *Database) Schema() string {
-	return fmt.Sprintf(db.dialect.schema, db.quoted(), db.Table)
+	function := db.Table + "_put" // each table has its own: else the last one would get the rows of all
+	if db.Table == DefaultTable {
+		function = "redstalk_put"
+	}
+	return fmt.Sprintf(db.dialect.schema, db.quoted(), db.dialect.quote+function+db.dialect.quote)
 }
 
 // Create makes the table, and what belongs to it, unless they exist.

@@ -17,7 +17,7 @@ var postgresSchema string
 var postgres = &dialect{
 	schema: postgresSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "$1", quote: `"`,
 	age:  "EXTRACT(EPOCH FROM clock_timestamp() - created)",
-	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))",
+	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))", remove: removeByID,
 	open: openPostgres, listen: listenPostgres,
 }
 

@@ -330,6 +330,43 @@ func TestSeveralRelays(t *testing.T) {
 	}
 }
 
+// TestUncommitted: rows of a transaction that is open for long do not hold up those after them, few or many. What is
+// rolled back to a savepoint is not put.
+func TestUncommitted(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool, addr := e.withTable(t), redstalkd(t)
+			open, err := e.open(t).Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Rollback()
+			e.insert(t, open, "late", "kept", "")
+			for _, statement := range []string{"SAVEPOINT s", "INSERT INTO redstalk_outbox (tube, body) VALUES ('late', 'undone')", "ROLLBACK TO SAVEPOINT s"} {
+				if _, err := open.Exec(statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := startRelay(t, e, addr, nil)
+			want := uint64(0)
+			for _, n := range []int{1, 2, 3 * batch / 2} {
+				insertMany(t, e, n)
+				want += uint64(n)
+				waitFor(t, fmt.Sprint(n, " rows"), func() bool { return r.Metrics.Put() == want })
+			}
+			if err := open.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, "the late row", func() bool { return rows(t, pool, "true") == 0 })
+			if got := bodies(t, dial(t, addr), "late"); !slices.Equal(got, []string{"kept"}) || r.count("database") != 0 {
+				t.Errorf("%q; messages: %q", got, r.all)
+			}
+		})
+	}
+}
+
 // TestStopped: a relay that is stopped ends the round in progress, so that also without keys nothing is put twice.
 func TestStopped(t *testing.T) {
 	e := newPostgres(t)
@@ -492,6 +529,28 @@ func TestPostgresBodies(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"\x00\xff", text, text, text, text}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTwoTables: the function of a table inserts into that table, also if another one is made later.
+func TestTwoTables(t *testing.T) {
+	e := newPostgres(t)
+	pool := e.withTable(t)
+	other, err := Open(e.url, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Create(); err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"redstalk_put", "other_put", "redstalk_put"} {
+		if _, err := pool.Exec("SELECT " + function + "('mails', 'hello')"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := rows(t, pool, "true"); n != 2 {
+		t.Errorf("%d rows, not 2", n)
 	}
 }
 

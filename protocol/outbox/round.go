@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ const (
 	batchBytes = 8 << 20
 	// maxTubes is how many tubes a round puts into at most: each takes two replies, which can be far away.
 	maxTubes = 100
+	// maxDeleted is how many rows a DELETE names at most: MariaDB makes a table of 1,000 values or more, and then looks at all rows.
+	maxDeleted = 500
 )
 
 // round takes the first rows that no other relay has, puts them, and deletes them.
@@ -164,11 +167,12 @@ func (r *round) remove(ctx context.Context, tx *sql.Tx) error {
 			}
 		}
 	}
-	if len(done) == 0 {
-		return nil
+	for ids := range slices.Chunk(done, maxDeleted) {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(r.db.dialect.remove, r.db.quoted(), list(ids))); err != nil {
+			return fmt.Errorf("deleting rows: %w", err)
+		}
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE id IN (%s)", r.db.quoted(), list(done)))
-	return wrap("deleting rows", err)
+	return nil
 }
 
 // count counts what the round has done.
