@@ -23,8 +23,9 @@ var mysql = &dialect{
 	schema: mysqlSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "?", quote: "`",
 	age:  "TIMESTAMPDIFF(MICROSECOND, created, CURRENT_TIMESTAMP(3)) / 1e6",
 	body: "body", size: "octet_length(body)",
-	remove: "DELETE %[1]s FROM %[1]s FORCE INDEX (PRIMARY) WHERE id IN (%[2]s)",
-	open:   openMySQL,
+	silence: "SET SESSION wait_timeout = %d",
+	remove:  "DELETE %[1]s FROM %[1]s FORCE INDEX (PRIMARY) WHERE id IN (%[2]s)",
+	open:    openMySQL,
 }
 
 // openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETERS. Parameters are those of the driver, and socket: the

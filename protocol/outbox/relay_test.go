@@ -367,6 +367,37 @@ func TestUncommitted(t *testing.T) {
 	}
 }
 
+// TestSilent: the rows that a relay has locked go to another one if the first stands still.
+func TestSilent(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool, addr := e.withTable(t), redstalkd(t)
+			want := insertMany(t, e, 3)
+			still, err := Open(e.url, DefaultTable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer still.Close()
+			still.silence = time.Second
+			tx, err := still.begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if err := (&round{Relay: New(still)}).read(t.Context(), tx); err != nil {
+				t.Fatal(err)
+			}
+			startRelay(t, e, addr, nil)
+			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+			if got := bodies(t, dial(t, addr), "mails"); !slices.Equal(got, want) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
 // TestStopped: a relay that is stopped ends the round in progress, so that also without keys nothing is put twice.
 func TestStopped(t *testing.T) {
 	e := newPostgres(t)

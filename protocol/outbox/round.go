@@ -43,7 +43,7 @@ func (r *round) run(ctx context.Context) (databaseErr, serverErr error) {
 		}
 		serverErr = r.put()
 	}
-	tx, err := r.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: r.db.dialect.isolation})
+	tx, err := r.db.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err), serverErr
 	}
