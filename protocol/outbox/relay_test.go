@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -500,38 +501,94 @@ users:
         may: [put, work, read, admin]
 `
 
-// TestForbidden: a tube for which the user has no right does not get its jobs into another tube.
-func TestForbidden(t *testing.T) {
-	e := newSQLite(t)
-	pool := e.withTable(t)
+// withUsers starts a server with the users of usersFile, and returns its address.
+func withUsers(t *testing.T) string {
+	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.yml")
 	if err := os.WriteFile(users, []byte(usersFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := redstalkd(t, "--access", users)
-	login := func(c *client.Conn, user string) {
-		if got := ask(t, c, "auth "+user+" open-sesame"); got != "AUTHENTICATED" {
-			t.Error(got)
-		}
+	return redstalkd(t, "--access", users)
+}
+
+// login makes a user that of a connection.
+func login(t *testing.T, c *client.Conn, user string) {
+	if got := ask(t, c, "auth "+user+" open-sesame"); got != "AUTHENTICATED" {
+		t.Error(got)
 	}
-	e.insert(t, pool, "open", "one", "")
-	e.insert(t, pool, "closed", "two", "")
-	e.insert(t, pool, "open", "three", "")
-	r := startRelay(t, e, addr, func(r *Relay) {
+}
+
+// as makes a relay log in.
+func as(t *testing.T, user string) func(*Relay) {
+	return func(r *Relay) {
 		plain := r.Dial
 		r.Dial = func() (*client.Conn, error) {
 			c, err := plain()
 			if err == nil {
-				login(c, "relay")
+				login(t, c, user)
+			}
+			return c, err
+		}
+	}
+}
+
+// TestForbidden: a tube for which the user has no right does not get its jobs into another tube.
+func TestForbidden(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), withUsers(t)
+	e.insert(t, pool, "open", "one", "")
+	e.insert(t, pool, "closed", "two", "")
+	e.insert(t, pool, "open", "three", "")
+	r := startRelay(t, e, addr, as(t, "relay"))
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 1 && r.count("FORBIDDEN") == 1 })
+	c := dial(t, addr)
+	login(t, c, "root")
+	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestManyForbidden: rows of a tube are put also after those of more refused tubes than are left out of a round.
+func TestManyForbidden(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), withUsers(t)
+	for i := range maxTubes + maxRefused {
+		e.insert(t, pool, fmt.Sprint("closed", i), "x", "")
+	}
+	e.insert(t, pool, "open", "one", "")
+	startRelay(t, e, addr, as(t, "relay"))
+	waitFor(t, "the row", func() bool { return rows(t, pool, "tube = 'open'") == 0 })
+}
+
+// slowConn is a connection to a server that is far away.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Write(p []byte) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return c.Conn.Write(p)
+}
+
+// TestSlowServer: rows of many tubes are put also if a round cannot put them all in its time.
+func TestSlowServer(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), redstalkd(t)
+	for i := range maxTubes {
+		e.insert(t, pool, fmt.Sprint("tube", i), "x", "")
+	}
+	r := startRelay(t, e, addr, func(r *Relay) {
+		r.limit = 2 * time.Second
+		plain := r.Dial
+		r.Dial = func() (*client.Conn, error) {
+			c, err := plain()
+			if err == nil {
+				c.Conn = slowConn{c.Conn}
 			}
 			return c, err
 		}
 	})
-	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 1 && r.count("FORBIDDEN") == 1 })
-	c := dial(t, addr)
-	login(c, "root")
-	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
-		t.Errorf("%q", got)
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+	if n := r.count("database"); n != 0 {
+		t.Errorf("messages: %q", r.all)
 	}
 }
 

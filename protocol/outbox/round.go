@@ -133,7 +133,12 @@ func (r *round) put() error {
 		}
 		byTube[w.tube] = append(byTube[w.tube], w)
 	}
-	for _, tube := range order {
+	last, end := "", time.Now().Add(r.limit/6)
+	for i, tube := range order {
+		if i > 0 && time.Now().After(end) { // the server is slow: the rows stay for the next round
+			r.more = true
+			break
+		}
 		refusal, err := r.server.put(byTube[tube])
 		if err != nil {
 			return err
@@ -142,13 +147,14 @@ func (r *round) put() error {
 			r.tubes.accept(tube)
 			continue
 		}
+		last = refusal
 		r.Metrics.refused.Add(1)
 		if r.tubes.refuse(tube, time.Now()) {
 			r.Warn(fmt.Sprintf("rows of tube %s wait: the server answered %s", tube, refusal))
 		}
-		if len(r.tubes) > maxRefused {
-			return fmt.Errorf("it refuses the rows of more than %d tubes; the last reply is %s", maxRefused, refusal)
-		}
+	}
+	if last != "" && len(r.tubes) > maxRefused {
+		return fmt.Errorf("it refuses the rows of more than %d tubes; the last reply is %s", maxRefused, last)
 	}
 	return nil
 }
