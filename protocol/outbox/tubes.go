@@ -30,6 +30,9 @@ func (all tubes) refuse(tube string, now time.Time) (isNew bool) {
 	}
 	if !now.Before(r.until) { // else another row of the same round was refused
 		r.pause = min(max(2*r.pause, firstRefusal), lastRefusal)
+		if len(all) > maxRefused { // a shorter pause could end before the other tubes have had their turn
+			r.pause = lastRefusal
+		}
 		r.until = now.Add(r.pause)
 	}
 	return isNew
