@@ -110,7 +110,7 @@ func (r *Redaction) JSON(text []byte) []byte {
 		return text
 	}
 	start := trimLead(text)
-	if !beginning.Match(start) {
+	if !hasStructure(start) {
 		return text
 	}
 	c := cutter{text: start, decoder: jsontext.NewDecoder(bytes.NewBuffer(start), lenient...)}
@@ -137,10 +137,21 @@ func trimLead(text []byte) []byte {
 	return bytes.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' || r == '\uFEFF' || unicode.IsSpace(r) })
 }
 
-// beginning is how objects and arrays begin, perhaps after other values, but not a message such as [Errno 111]. Some writers of JSON
-// write NaN, and some of no JSON ['x', None].
-var beginning = regexp.MustCompile(`^(("([^"\\]|\\(?s:.))*"|-?[0-9][0-9.eE+-]*|true|false|null)\s*)*` +
-	`(\{|\[\s*([]{["'0-9+./,-]|(true|false|null|NaN|Infinity|None|True|False|undefined)\b))`)
+// hasStructure reports whether a text begins like an object or array, perhaps after JSON values of other kinds.
+func hasStructure(text []byte) bool {
+	rest, decoder := text, jsontext.NewDecoder(bytes.NewBuffer(text), lenient...)
+	for !beginning.Match(rest) {
+		if decoder.SkipValue() != nil {
+			return false
+		}
+		rest = bytes.TrimLeft(text[decoder.InputOffset():], space)
+	}
+	return true
+}
+
+// beginning is how objects and arrays begin, but not a message such as [Errno 111]. Some writers of JSON write NaN, and some of no
+// JSON ['x', None].
+var beginning = regexp.MustCompile(`^(\{|\[\s*([]{["'0-9+./,-]|(true|false|null|NaN|Infinity|None|True|False|undefined)\b))`)
 
 const space = " \t\r\n"
 
