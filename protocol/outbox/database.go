@@ -1,12 +1,14 @@
 package outbox
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // DefaultTable is the name of the table unless another one is given.
@@ -14,7 +16,7 @@ const DefaultTable = "redstalk_outbox"
 
 // dialect is where a kind of database differs from the others.
 type dialect struct {
-	schema    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for the name
+	schema    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for that of its function
 	locks     bool               // rows can be locked, so that several relays share them
 	isolation sql.IsolationLevel // of a round
 	parameter string             // the first placeholder of a query
@@ -22,10 +24,15 @@ type dialect struct {
 	age       string             // SQL of how many seconds ago a row was made
 	body      string             // SQL of the body of a row
 	size      string             // and of its length in bytes
+	silence   string             // SQL that makes the database end a transaction that is silent for %d seconds; "": none is silent
+	remove    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for the ids of rows to delete
 
 	open   func(url string) (*sql.DB, error)
 	listen func(url, channel string) (*listener, error) // nil: the database reports no commits
 }
+
+// removeByID is the statement that deletes rows.
+const removeByID = "DELETE FROM %[1]s WHERE id IN (%[2]s)"
 
 // dialects are the kinds of databases by the schemes of their URLs.
 var dialects = map[string]*dialect{
@@ -40,6 +47,7 @@ type Database struct {
 
 	url     string
 	dialect *dialect
+	silence time.Duration // how long a relay that has locked rows can be silent; whole seconds
 	pool    *sql.DB
 }
 
@@ -57,7 +65,7 @@ func Open(url, table string) (*Database, error) {
 	if !validTable.MatchString(table) {
 		return nil, fmt.Errorf("%q is not the name of a table: up to 63 letters, digits and _", table)
 	}
-	db := &Database{Table: table, url: url, dialect: d}
+	db := &Database{Table: table, url: url, dialect: d, silence: roundLimit}
 	var err error
 	if db.pool, err = d.open(url); err != nil {
 		return nil, fmt.Errorf("the URL of the database is invalid: %w", db.redact(err))
@@ -75,7 +83,11 @@ func (db *Database) Close() error { return db.pool.Close() }
 
 // Schema returns the SQL that makes the table, and what belongs to it.
 func (db *Database) Schema() string {
-	return fmt.Sprintf(db.dialect.schema, db.quoted(), db.Table)
+	function := db.Table + "_put" // each table has its own: else the last one would get the rows of all
+	if db.Table == DefaultTable {
+		function = "redstalk_put"
+	}
+	return fmt.Sprintf(db.dialect.schema, db.quoted(), db.dialect.quote+function+db.dialect.quote)
 }
 
 // Create makes the table, and what belongs to it, unless they exist.
@@ -96,6 +108,20 @@ func (db *Database) Place() string {
 		return "a database of " + scheme
 	}
 	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// begin begins the transaction of a round. The database ends it, so that other relays get the rows, if this relay stands still or
+// its machine is gone.
+func (db *Database) begin(ctx context.Context) (*sql.Tx, error) {
+	tx, err := db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: db.dialect.isolation})
+	if err != nil || db.dialect.silence == "" {
+		return tx, err
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(db.dialect.silence, int(db.silence/time.Second))); err != nil {
+		tx.Rollback()
+		return nil, err
+	}
+	return tx, nil
 }
 
 func (db *Database) quoted() string { return db.dialect.quote + db.Table + db.dialect.quote }

@@ -17,12 +17,15 @@ import (
 var mysqlSchema string
 
 // mysql is MySQL 8.0.13 or later, or MariaDB 10.6 or later: SKIP LOCKED, and a function as a default. Above READ COMMITTED, a round
-// would lock the gaps between rows as well, and inserts would wait for it.
+// would lock the gaps between rows as well, and inserts would wait for it. A DELETE that looked at all rows would
+// wait for those of open transactions.
 var mysql = &dialect{
 	schema: mysqlSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "?", quote: "`",
 	age:  "TIMESTAMPDIFF(MICROSECOND, created, CURRENT_TIMESTAMP(3)) / 1e6",
 	body: "body", size: "octet_length(body)",
-	open: openMySQL,
+	silence: "SET SESSION wait_timeout = %d",
+	remove:  "DELETE %[1]s FROM %[1]s FORCE INDEX (PRIMARY) WHERE id IN (%[2]s)",
+	open:    openMySQL,
 }
 
 // openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETERS. Parameters are those of the driver, and socket: the

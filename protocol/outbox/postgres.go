@@ -17,8 +17,9 @@ var postgresSchema string
 var postgres = &dialect{
 	schema: postgresSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "$1", quote: `"`,
 	age:  "EXTRACT(EPOCH FROM clock_timestamp() - created)",
-	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))",
-	open: openPostgres, listen: listenPostgres,
+	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))", remove: removeByID,
+	silence: "SET LOCAL idle_in_transaction_session_timeout = '%ds'",
+	open:    openPostgres, listen: listenPostgres,
 }
 
 func openPostgres(url string) (*sql.DB, error) {

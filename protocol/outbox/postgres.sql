@@ -13,12 +13,12 @@ CREATE TABLE IF NOT EXISTS %[1]s (
     CHECK (num_nonnulls(body, bytes) = 1)
 );
 
-CREATE OR REPLACE FUNCTION redstalk_put(tube text, body bytea, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
+CREATE OR REPLACE FUNCTION %[2]s(tube text, body bytea, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
 RETURNS bigint LANGUAGE sql AS $$
     INSERT INTO %[1]s (tube, bytes, pri, delay, ttr, tags) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 $$;
 
-CREATE OR REPLACE FUNCTION redstalk_put(tube text, body text, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
+CREATE OR REPLACE FUNCTION %[2]s(tube text, body text, pri bigint DEFAULT 1024, delay bigint DEFAULT 0, ttr bigint DEFAULT 60, tags text DEFAULT '')
 RETURNS bigint LANGUAGE sql AS $$
     INSERT INTO %[1]s (tube, body, pri, delay, ttr, tags) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
 $$;

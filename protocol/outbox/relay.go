@@ -31,6 +31,7 @@ type Relay struct {
 	Metrics    Metrics
 
 	db         *Database
+	limit      time.Duration // for one round
 	tubes      tubes
 	putter     *putter
 	wake       chan struct{} // has room for one
@@ -43,7 +44,7 @@ type Relay struct {
 
 // New makes a relay for a database.
 func New(db *Database) *Relay {
-	r := &Relay{db: db, KeyTTL: 24 * time.Hour, tubes: make(tubes), wake: make(chan struct{}, 1)}
+	r := &Relay{db: db, KeyTTL: 24 * time.Hour, limit: roundLimit, tubes: make(tubes), wake: make(chan struct{}, 1)}
 	r.Info, r.Warn = func(string) {}, func(string) {}
 	r.Metrics.db = db
 	return r
@@ -105,7 +106,7 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	ctx, stop := context.WithTimeout(ctx, roundLimit)
+	ctx, stop := context.WithTimeout(ctx, r.limit)
 	defer stop()
 	one := &round{Relay: r, server: r.putter}
 	databaseErr, serverErr := one.run(ctx)

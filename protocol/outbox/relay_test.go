@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -330,6 +331,74 @@ func TestSeveralRelays(t *testing.T) {
 	}
 }
 
+// TestUncommitted: rows of a transaction that is open for long do not hold up those after them, few or many. What is
+// rolled back to a savepoint is not put.
+func TestUncommitted(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool, addr := e.withTable(t), redstalkd(t)
+			open, err := e.open(t).Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Rollback()
+			e.insert(t, open, "late", "kept", "")
+			for _, statement := range []string{"SAVEPOINT s", "INSERT INTO redstalk_outbox (tube, body) VALUES ('late', 'undone')", "ROLLBACK TO SAVEPOINT s"} {
+				if _, err := open.Exec(statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := startRelay(t, e, addr, nil)
+			want := uint64(0)
+			for _, n := range []int{1, 2, 3 * batch / 2} {
+				insertMany(t, e, n)
+				want += uint64(n)
+				waitFor(t, fmt.Sprint(n, " rows"), func() bool { return r.Metrics.Put() == want })
+			}
+			if err := open.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, "the late row", func() bool { return rows(t, pool, "true") == 0 })
+			if got := bodies(t, dial(t, addr), "late"); !slices.Equal(got, []string{"kept"}) || r.count("database") != 0 {
+				t.Errorf("%q; messages: %q", got, r.all)
+			}
+		})
+	}
+}
+
+// TestSilent: the rows that a relay has locked go to another one if the first stands still.
+func TestSilent(t *testing.T) {
+	for _, name := range []string{"postgres", "mariadb"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool, addr := e.withTable(t), redstalkd(t)
+			want := insertMany(t, e, 3)
+			still, err := Open(e.url, DefaultTable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer still.Close()
+			still.silence = time.Second
+			tx, err := still.begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if err := (&round{Relay: New(still)}).read(t.Context(), tx); err != nil {
+				t.Fatal(err)
+			}
+			startRelay(t, e, addr, nil)
+			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+			if got := bodies(t, dial(t, addr), "mails"); !slices.Equal(got, want) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
 // TestStopped: a relay that is stopped ends the round in progress, so that also without keys nothing is put twice.
 func TestStopped(t *testing.T) {
 	e := newPostgres(t)
@@ -432,38 +501,94 @@ users:
         may: [put, work, read, admin]
 `
 
-// TestForbidden: a tube for which the user has no right does not get its jobs into another tube.
-func TestForbidden(t *testing.T) {
-	e := newSQLite(t)
-	pool := e.withTable(t)
+// withUsers starts a server with the users of usersFile, and returns its address.
+func withUsers(t *testing.T) string {
+	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.yml")
 	if err := os.WriteFile(users, []byte(usersFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := redstalkd(t, "--access", users)
-	login := func(c *client.Conn, user string) {
-		if got := ask(t, c, "auth "+user+" open-sesame"); got != "AUTHENTICATED" {
-			t.Error(got)
-		}
+	return redstalkd(t, "--access", users)
+}
+
+// login makes a user that of a connection.
+func login(t *testing.T, c *client.Conn, user string) {
+	if got := ask(t, c, "auth "+user+" open-sesame"); got != "AUTHENTICATED" {
+		t.Error(got)
 	}
-	e.insert(t, pool, "open", "one", "")
-	e.insert(t, pool, "closed", "two", "")
-	e.insert(t, pool, "open", "three", "")
-	r := startRelay(t, e, addr, func(r *Relay) {
+}
+
+// as makes a relay log in.
+func as(t *testing.T, user string) func(*Relay) {
+	return func(r *Relay) {
 		plain := r.Dial
 		r.Dial = func() (*client.Conn, error) {
 			c, err := plain()
 			if err == nil {
-				login(c, "relay")
+				login(t, c, user)
+			}
+			return c, err
+		}
+	}
+}
+
+// TestForbidden: a tube for which the user has no right does not get its jobs into another tube.
+func TestForbidden(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), withUsers(t)
+	e.insert(t, pool, "open", "one", "")
+	e.insert(t, pool, "closed", "two", "")
+	e.insert(t, pool, "open", "three", "")
+	r := startRelay(t, e, addr, as(t, "relay"))
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 1 && r.count("FORBIDDEN") == 1 })
+	c := dial(t, addr)
+	login(t, c, "root")
+	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestManyForbidden: rows of a tube are put also after those of more refused tubes than are left out of a round.
+func TestManyForbidden(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), withUsers(t)
+	for i := range maxTubes + maxRefused {
+		e.insert(t, pool, fmt.Sprint("closed", i), "x", "")
+	}
+	e.insert(t, pool, "open", "one", "")
+	startRelay(t, e, addr, as(t, "relay"))
+	waitFor(t, "the row", func() bool { return rows(t, pool, "tube = 'open'") == 0 })
+}
+
+// slowConn is a connection to a server that is far away.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Write(p []byte) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return c.Conn.Write(p)
+}
+
+// TestSlowServer: rows of many tubes are put also if a round cannot put them all in its time.
+func TestSlowServer(t *testing.T) {
+	e := newSQLite(t)
+	pool, addr := e.withTable(t), redstalkd(t)
+	for i := range maxTubes {
+		e.insert(t, pool, fmt.Sprint("tube", i), "x", "")
+	}
+	r := startRelay(t, e, addr, func(r *Relay) {
+		r.limit = 2 * time.Second
+		plain := r.Dial
+		r.Dial = func() (*client.Conn, error) {
+			c, err := plain()
+			if err == nil {
+				c.Conn = slowConn{c.Conn}
 			}
 			return c, err
 		}
 	})
-	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 1 && r.count("FORBIDDEN") == 1 })
-	c := dial(t, addr)
-	login(c, "root")
-	if got := bodies(t, c, "open"); !slices.Equal(got, []string{"one", "three"}) {
-		t.Errorf("%q", got)
+	waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
+	if n := r.count("database"); n != 0 {
+		t.Errorf("messages: %q", r.all)
 	}
 }
 
@@ -492,6 +617,28 @@ func TestPostgresBodies(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"\x00\xff", text, text, text, text}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTwoTables: the function of a table inserts into that table, also if another one is made later.
+func TestTwoTables(t *testing.T) {
+	e := newPostgres(t)
+	pool := e.withTable(t)
+	other, err := Open(e.url, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Create(); err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"redstalk_put", "other_put", "redstalk_put"} {
+		if _, err := pool.Exec("SELECT " + function + "('mails', 'hello')"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := rows(t, pool, "true"); n != 2 {
+		t.Errorf("%d rows, not 2", n)
 	}
 }
 

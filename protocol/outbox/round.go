@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ const (
 	batchBytes = 8 << 20
 	// maxTubes is how many tubes a round puts into at most: each takes two replies, which can be far away.
 	maxTubes = 100
+	// maxDeleted is how many rows a DELETE names at most: MariaDB makes a table of 1,000 values or more, and then looks at all rows.
+	maxDeleted = 500
 )
 
 // round takes the first rows that no other relay has, puts them, and deletes them.
@@ -40,7 +43,7 @@ func (r *round) run(ctx context.Context) (databaseErr, serverErr error) {
 		}
 		serverErr = r.put()
 	}
-	tx, err := r.db.pool.BeginTx(ctx, &sql.TxOptions{Isolation: r.db.dialect.isolation})
+	tx, err := r.db.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err), serverErr
 	}
@@ -130,7 +133,12 @@ func (r *round) put() error {
 		}
 		byTube[w.tube] = append(byTube[w.tube], w)
 	}
-	for _, tube := range order {
+	last, end := "", time.Now().Add(r.limit/6)
+	for i, tube := range order {
+		if i > 0 && time.Now().After(end) { // the server is slow: the rows stay for the next round
+			r.more = true
+			break
+		}
 		refusal, err := r.server.put(byTube[tube])
 		if err != nil {
 			return err
@@ -139,13 +147,14 @@ func (r *round) put() error {
 			r.tubes.accept(tube)
 			continue
 		}
+		last = refusal
 		r.Metrics.refused.Add(1)
 		if r.tubes.refuse(tube, time.Now()) {
 			r.Warn(fmt.Sprintf("rows of tube %s wait: the server answered %s", tube, refusal))
 		}
-		if len(r.tubes) > maxRefused {
-			return fmt.Errorf("it refuses the rows of more than %d tubes; the last reply is %s", maxRefused, refusal)
-		}
+	}
+	if last != "" && len(r.tubes) > maxRefused {
+		return fmt.Errorf("it refuses the rows of more than %d tubes; the last reply is %s", maxRefused, last)
 	}
 	return nil
 }
@@ -164,11 +173,12 @@ func (r *round) remove(ctx context.Context, tx *sql.Tx) error {
 			}
 		}
 	}
-	if len(done) == 0 {
-		return nil
+	for ids := range slices.Chunk(done, maxDeleted) {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(r.db.dialect.remove, r.db.quoted(), list(ids))); err != nil {
+			return fmt.Errorf("deleting rows: %w", err)
+		}
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE id IN (%s)", r.db.quoted(), list(done)))
-	return wrap("deleting rows", err)
+	return nil
 }
 
 // count counts what the round has done.

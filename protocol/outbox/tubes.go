@@ -8,7 +8,8 @@ const (
 	lastRefusal  = 30 * time.Second
 )
 
-// maxRefused is how many tubes are left out of a round at most.
+// maxRefused is how many tubes can be refused until rounds are made as seldom as while the server is away, so that the list of
+// those that are left out stays short.
 const maxRefused = 100
 
 // refusal is a tube that takes no jobs for now: it has reached its quota, or the user lacks the right.
