@@ -186,11 +186,14 @@ func (e *exporter) writeFound(jobs []*job) error {
 		jobs = jobs[len(some):]
 		var there []*job
 		err := e.pipeline("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
-			if r.Word != client.Found {
-				return nil // gone meanwhile
+			switch r.Word {
+			case client.Found:
+				some[i].setBody(r.Body)
+				there = append(there, some[i])
+			case client.NotFound: // gone meanwhile
+			default:
+				return replyError(fmt.Sprintf("fetching the body of job %d", some[i].ID), r)
 			}
-			some[i].setBody(r.Body)
-			there = append(there, some[i])
 			return nil
 		})
 		if err == nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -175,5 +177,19 @@ func TestWaitingJobIsCopied(t *testing.T) {
 	}
 	if got := string(e.appendPut(nil, time.Now())); got != "put 0 30 0 0 expire:20000ms on-expire:delete after:b\r\n\r\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestExportOfUnreadable: whoever may list jobs but not read them gets an error, and not an export without them.
+func TestExportOfUnreadable(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users.yml")
+	if err := os.WriteFile(users, []byte(`users: [{name: anonymous, rights: [{tubes: ["*"], may: [put, list]}]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := startServer(t, redstalkd, "--store", "memory:", "--access", users)
+	on(t, addr)("put", "hello")
+	if got := runIn(t.Context(), "", "-s", addr, "export"); got.code != exitForbidden || got.out != "" {
+		t.Errorf("%+v", got)
 	}
 }

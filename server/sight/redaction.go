@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -108,8 +109,8 @@ func (r *Redaction) JSON(text []byte) []byte {
 	if r == nil {
 		return text
 	}
-	start := bytes.TrimLeft(bytes.TrimPrefix(text, byteOrderMark), space)
-	if !beginning.Match(start) {
+	start := trimLead(text)
+	if !hasStructure(start) {
 		return text
 	}
 	c := cutter{text: start, decoder: jsontext.NewDecoder(bytes.NewBuffer(start), lenient...)}
@@ -128,12 +129,31 @@ func (r *Redaction) JSON(text []byte) []byte {
 	return append(append(whole, c.shown...), start[c.from:]...)
 }
 
-// beginning is how objects and arrays begin, but not a message such as [Errno 111].
-var beginning = regexp.MustCompile(`^(\{|\[\s*([]{["0-9-]|true|false|null))`)
+// trimLead returns a text without what some readers skip before JSON: byte order marks, also of UTF-16, control characters and spaces.
+func trimLead(text []byte) []byte {
+	for _, utf16Mark := range []string{"\xFF\xFE", "\xFE\xFF"} {
+		text = bytes.TrimPrefix(text, []byte(utf16Mark))
+	}
+	return bytes.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' || r == '\uFEFF' || unicode.IsSpace(r) })
+}
+
+// hasStructure reports whether a text begins like an object or array, perhaps after JSON values of other kinds.
+func hasStructure(text []byte) bool {
+	rest, decoder := text, jsontext.NewDecoder(bytes.NewBuffer(text), lenient...)
+	for !beginning.Match(rest) {
+		if decoder.SkipValue() != nil {
+			return false
+		}
+		rest = bytes.TrimLeft(text[decoder.InputOffset():], space)
+	}
+	return true
+}
+
+// beginning is how objects and arrays begin, but not a message such as [Errno 111]. Some writers of JSON write NaN, and some of no
+// JSON ['x', None].
+var beginning = regexp.MustCompile(`^(\{|\[\s*([]{["'0-9+./,-]|(true|false|null|NaN|Infinity|None|True|False|undefined)\b))`)
 
 const space = " \t\r\n"
-
-var byteOrderMark = []byte("\uFEFF")
 
 // lenient makes a decoder accept what other readers of JSON accept, too.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}

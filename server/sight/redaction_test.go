@@ -39,6 +39,10 @@ func TestJSON(t *testing.T) {
 		"\uFEFF{\"email\":1}":                               "\uFEFF{\"email\":\"[redacted]\"}",
 		`["email"]`:                                         `["email"]`, `[]`: `[]`, `{}`: `{}`, ``: ``, ` `: ` `, `"{}"`: `"{}"`, `email`: `email`, "\x1f\x8b": "\x1f\x8b",
 		`{"email":"x"`: Redacted, `{"email":"x"} and more`: Redacted, `{'email':'x'}`: Redacted, `[{"email":"x"]`: Redacted, `{"a":1}{`: Redacted, `[1,`: Redacted,
+		`500 {"email":"x"}`: `500 {"email":"[redacted]"}`, "null\n\"a\\\"b\"{\"email\":1}": "null\n\"a\\\"b\"{\"email\":\"[redacted]\"}",
+		"\uFEFF\uFEFF{\"email\":1}": "\uFEFF\uFEFF{\"email\":\"[redacted]\"}", "\x00\x0B\x0C\x1E\u00A0{\"email\":1}": "\x00\x0B\x0C\x1E\u00A0{\"email\":\"[redacted]\"}",
+		"\xFF\xFE{\x00\"\x00": Redacted, "\xFE\xFF\x00{\x00\"": Redacted, `[NaN,{"email":1}]`: Redacted, `[Infinity,{}]`: Redacted, `[ None, {'email': 'x'}]`: Redacted, `['x', {}]`: Redacted,
+		`500 Server Error`: `500 Server Error`, `404 [nginx]`: `404 [nginx]`, `[Nonesuch]`: `[Nonesuch]`, `"a" and {"email":1}`: `"a" and {"email":1}`, "1 2 3": "1 2 3",
 		`[Errno 111] refused`: `[Errno 111] refused`, strings.Repeat("[", 20000): Redacted,
 	} {
 		in := []byte(text)

@@ -165,9 +165,9 @@ func afterGiveBack(h tube.Holder, more func()) func(*partition, *reply, []*stora
 }
 
 // encodeGiveBack gives back those of the jobs that this instance still holds by the same
-// reservations: another client here can have reserved a job again since.
+// reservations: another client here can have reserved a job again since, also in this very call if it was taken back.
 func (p *partition) encodeGiveBack(c *call, all []reservation) {
-	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.isCurrent(r) })
+	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.isCurrent(r) || c.takenBack[r.id] })
 	if len(all) == 0 {
 		return
 	}

@@ -97,6 +97,8 @@ type encoding struct {
 	emptySets     []string       // lease sets that are reported as empty
 	measuredBy    []*stepSize    // sizes of the steps in it
 	moved         int            // how many of ops are jobs of a move, or dead letters
+
+	takenBack map[uint64]bool // jobs that are taken back in it: whoever holds one here has lost it from there on
 }
 
 // sequence is operations of one kind from whole units. Sequences come last in the call, one
@@ -161,8 +163,12 @@ func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
 func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs && len(c.reads) == 0 }
 
-// hasBackground returns whether one of the units is background work.
-func (c *call) hasBackground() bool {
+// isAlone returns whether no call may be encoded while this one is under way, since it takes jobs from connections that may
+// have a batch in that one: whether one of the units is background work, or a job is taken back.
+func (c *call) isAlone() bool {
+	if len(c.takenBack) > 0 {
+		return true
+	}
 	for _, u := range c.units {
 		if u.background != nil {
 			return true

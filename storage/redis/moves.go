@@ -20,7 +20,7 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		encodeMoveLeased(c, op)
 		return
 	}
-	if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
+	if finishes(op.Move) && p.hasLost(c, op.Holder, op.ID) {
 		op.Answer.NotFound = true
 		return
 	}
@@ -51,6 +51,15 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	c.expect((*partition).readMove, op)
 }
 
+// hasLost returns whether h has lost a job, at the latest by what is encoded in the call so far.
+func (p *partition) hasLost(c *call, h tube.Holder, id uint64) bool {
+	if p.holdings.lost(h, id) {
+		return true
+	}
+	held := p.holdings.get(id)
+	return c.takenBack[id] && held != nil && held.holder == h
+}
+
 // encodeTakeBack appends an expire, whoever holds the job. Later operations of the same call find that a connection here has lost it.
 func (p *partition) encodeTakeBack(c *call, op *storage.Op) {
 	c.addReason(op)
@@ -61,6 +70,10 @@ func (p *partition) encodeTakeBack(c *call, op *storage.Op) {
 		p.holdings.splitSet(held)
 		held.spent = c.number
 	}
+	if c.takenBack == nil {
+		c.takenBack = make(map[uint64]bool)
+	}
+	c.takenBack[op.ID] = true
 	c.expect((*partition).readMove, op)
 }
 

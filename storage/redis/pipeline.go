@@ -19,7 +19,7 @@ const fewOps = 128
 //
 // A call that is encoded while another one is under way does not know its answers. It need not:
 // a connection has one batch at a time, so the units of one connection are never in both. While
-// background work that changes holdings is under way, nothing else is.
+// a call is under way that changes what other connections hold, nothing else is, see isAlone.
 //
 // It belongs to the caller of the partition.
 type pipeline struct {
@@ -169,7 +169,7 @@ func (p *partition) collect(underWay *call) {
 	if poll := p.pipeline.poll; poll != nil {
 		poll(true)
 	}
-	if !p.instance.isRegistered() || underWay != nil && underWay.hasBackground() || p.inbox.empty() {
+	if !p.instance.isRegistered() || underWay != nil && underWay.isAlone() || p.inbox.empty() {
 		return
 	}
 	if p.pipeline.next == nil {

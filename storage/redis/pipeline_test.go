@@ -136,6 +136,7 @@ func TestBackgroundWorkIsAlone(t *testing.T) {
 		alone bool
 	}{
 		{"a batch", &unit{batch: batch}, false},
+		{"a job that is taken back", &unit{batch: &storage.Batch{Ops: []storage.Op{move(tube.Expire, 0, 1)}, Done: func() { answered = true }}}, true},
 		{"background work", &unit{background: p.encodeTick, after: func(error) { answered = true }}, true},
 	} {
 		answered = false
@@ -151,6 +152,69 @@ func TestBackgroundWorkIsAlone(t *testing.T) {
 		if !handed || early == test.alone {
 			t.Errorf("behind %s: handed over %v, put together before its answer %v", test.name, handed, early)
 		}
+	}
+}
+
+// TestTakenBackMeanwhile: whoever takes a job back does not wait for its holder, whose next command can be in the same call as the
+// taking back, or come while that is under way. Exactly one of the two wins.
+func TestTakenBackMeanwhile(t *testing.T) {
+	s := openAt(t, redistest.Start(t).URL(), patient)
+	for _, late := range []storage.Op{
+		move(tube.Delete, 1, 0), move(tube.Release, 1, 0), move(tube.Bury, 1, 0), move(tube.Touch, 1, 0), {Kind: storage.ReleaseAll, Holder: 1},
+	} {
+		for _, together := range []bool{true, false} {
+			id := do(s, put("x")).ID
+			do(s, move(tube.ReserveJob, 1, id))
+			late.ID = id
+			takeBack, again, other := move(tube.Expire, 0, id), move(tube.ReserveJob, 2, id), put("y")
+			first, then := &takeBack, []*storage.Op{&again, &late}
+			if together {
+				first, then = &other, []*storage.Op{&takeBack, &again, &late}
+			}
+			doMeanwhile(t, s, first, then)
+			if takeBack.Answer.NotFound || again.Answer.NotFound || late.Kind == storage.Move && !late.Answer.NotFound {
+				t.Errorf("not found: taking back %v, reserving again %v, a late %v %v", takeBack.Answer.NotFound, again.Answer.NotFound, late.Move, late.Answer.NotFound)
+			}
+			if do(s, move(tube.Touch, 2, id)).NotFound || do(s, move(tube.Delete, 2, id)).NotFound {
+				t.Errorf("a late %v %v: the next holder has lost the job", late.Kind, late.Move)
+			}
+			do(s, storage.Op{Kind: storage.Flush, Tube: "t"})
+			if got := figures(t, s); got.Ready+got.Urgent+got.Reserved+got.Buried != 0 {
+				t.Fatalf("after a late %v %v: %+v", late.Kind, late.Move, got)
+			}
+		}
+	}
+}
+
+// doMeanwhile carries out an operation, and others that come while its call is under way, each as the batch of another connection.
+func doMeanwhile(t *testing.T, s *Store, first *storage.Op, then []*storage.Op) {
+	t.Helper()
+	answered := make(chan struct{}, 1+len(then))
+	batches := make([]*storage.Batch, len(then))
+	submit := func(op *storage.Op) *storage.Batch {
+		return &storage.Batch{Ops: []storage.Op{*op}, Done: func() { answered <- struct{}{} }}
+	}
+	begin := submit(first)
+	s.DoPolling(func(bool) int {
+		if batches[0] != nil {
+			return 0
+		}
+		for i, op := range then {
+			batches[i] = submit(op)
+			s.Do(batches[i])
+		}
+		return len(then)
+	}, begin)
+	for range 1 + len(then) {
+		select {
+		case <-answered:
+		case <-time.After(patient):
+			t.Fatal("no answer")
+		}
+	}
+	*first = begin.Ops[0]
+	for i := range then {
+		*then[i] = batches[i].Ops[0]
 	}
 }
 

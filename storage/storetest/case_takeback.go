@@ -223,3 +223,19 @@ func testHungReports(b *harness) {
 	b.touchFor(1, id, 0)
 	b.wantHung("with a progress", 0)
 }
+
+// testTakenBackInBatch: its holder has lost a job also if what it does next is carried out together with the taking back.
+func testTakenBackInBatch(b *harness) {
+	for _, late := range []tube.Move{tube.Delete, tube.Release, tube.Bury, tube.Touch} {
+		id := b.put("t", 5)
+		b.must(tube.ReserveJob, 1, id)
+		ops := b.batch(storage.Op{Kind: storage.Move, Move: tube.Expire, ID: id}, storage.Op{Kind: storage.Move, Move: late, Holder: 1, ID: id})
+		if ops[0].Answer.NotFound || !ops[1].Answer.NotFound {
+			b.Errorf("not found: taking back %v, and a late %v %v", ops[0].Answer.NotFound, late, ops[1].Answer.NotFound)
+		}
+		if s := b.job(id); s.State != tube.Ready {
+			b.Errorf("after a late %v: %s", late, showJob(&s))
+		}
+		b.must(tube.Delete, 2, id)
+	}
+}

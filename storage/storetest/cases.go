@@ -126,6 +126,7 @@ var cases = map[string]func(*harness){
 	"taken back: rules":          testTakenBackRules,
 	"taken back: what survives":  testTakenBackSurvives,
 	"taken back: while many are": testTakenBackOfMany,
+	"taken back: in one batch":   testTakenBackInBatch,
 
 	"checkpoints":               testCheckpoints,
 	"checkpoints: touch":        testCheckpointTouches,
