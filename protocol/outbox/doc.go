@@ -27,6 +27,8 @@
 //
 // A row is deleted only after the server has answered that it has the job, or had it.
 //
+// A relay that stands still holds its rows for a minute at most: then the database ends its transaction.
+//
 // # Invariants
 //
 // A round belongs to one goroutine. [Relay.Run] starts goroutines, and ends them before it returns. No
