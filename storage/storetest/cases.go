@@ -219,5 +219,6 @@ var cases = map[string]func(*harness){
 	"rates: what survives":                         testRatesKept,
 }
 
-// countsOn are the cases that check counters which start again at zero when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "tallies": true, "groups: counts": true, "groups: flush": true}
+// countsOn are the cases that check counters which start again at zero when a store is opened, or what a connection has lost,
+// which ends with its store.
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "tallies": true, "groups: counts": true, "groups: flush": true, "taken back": true}
