@@ -95,7 +95,7 @@ func testTakenBackRules(b *harness) {
 	}
 	b.must(tube.ReserveJob, 1, id)
 	b.takeBack(id, "", "too often")
-	b.advance(time.Second)
+	b.awaitSent(id)
 	dead := b.head("dead", tube.Ready)
 	s := b.job(dead)
 	if s.Metadata == nil || s.Metadata.FromID != id || s.Metadata.AllNotes().Reason != "too often" {
