@@ -254,7 +254,7 @@ func TestOneJob(t *testing.T) {
 		b.confirm("delete")
 		s.awaitTube("work", 0, 1, 0, 0)
 		b.reopenJob("reserved", held)
-		b.wantActions("")
+		b.wantActions("take-back")
 	})
 }
 
