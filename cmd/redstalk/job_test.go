@@ -180,8 +180,9 @@ func TestWaitingJobIsCopied(t *testing.T) {
 	}
 }
 
-// TestExportOfUnreadable: whoever may list jobs but not read them gets an error, and not an export without them.
-func TestExportOfUnreadable(t *testing.T) {
+// TestUnreadable: whoever may list jobs but not read them gets an error, and not an export without them or a filter of reasons
+// that matches none.
+func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	users := filepath.Join(t.TempDir(), "users.yml")
 	if err := os.WriteFile(users, []byte(`users: [{name: anonymous, rights: [{tubes: ["*"], may: [put, list]}]}]`), 0o600); err != nil {
@@ -189,7 +190,9 @@ func TestExportOfUnreadable(t *testing.T) {
 	}
 	addr := startServer(t, redstalkd, "--store", "memory:", "--access", users)
 	on(t, addr)("put", "hello")
-	if got := runIn(t.Context(), "", "-s", addr, "export"); got.code != exitForbidden || got.out != "" {
-		t.Errorf("%+v", got)
+	for _, command := range []string{"export", "list default --reason timeout", "list default --meta a=b", "search --reason timeout"} {
+		if got := runIn(t.Context(), "", append([]string{"-s", addr}, strings.Fields(command)...)...); got.code != exitForbidden || command == "export" && got.out != "" {
+			t.Errorf("%s: %+v", command, got)
+		}
 	}
 }

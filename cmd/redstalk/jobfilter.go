@@ -128,6 +128,9 @@ func (t *task) matching(f *jobFilter, jobs []*job) ([]foundJob, error) {
 	if f == nil {
 		return found, nil
 	}
+	if err := t.checkReadable(f, jobs); err != nil {
+		return nil, err
+	}
 	if f.details {
 		if err := t.readDetails(found); err != nil {
 			return nil, err
@@ -149,6 +152,24 @@ func (t *task) matching(f *jobFilter, jobs []*job) ([]foundJob, error) {
 	}
 	err := t.readBodies(f, found, inDoubt)
 	return slices.DeleteFunc(found, func(j foundJob) bool { return j.job == nil }), err
+}
+
+// checkReadable returns an error if the user may not read the reasons or headers that a filter is about: they would look as if
+// there were none.
+func (t *task) checkReadable(f *jobFilter, jobs []*job) error {
+	flag := "--reason"
+	if f.Reason == "" {
+		flag = "--meta"
+	}
+	if f.Reason == "" && f.Meta == nil || len(jobs) == 0 {
+		return nil
+	}
+	return t.pipeline("reading a job", 1, func(out []byte, _ int) []byte { return fmt.Appendf(out, "peek %d\r\n", jobs[0].ID) }, func(_ int, r *client.Reply) error {
+		if r.Word == client.Forbidden {
+			return replyError(flag, r)
+		}
+		return nil
+	})
 }
 
 // readDetails reads the properties that lists do not have. The job of an element that is gone by now becomes nil.

@@ -408,6 +408,9 @@ func TestCutShort(t *testing.T) {
 	for _, name := range p.files(t, "jobs", "log.", "") {
 		whole := readAll(t, p.fs, name)
 		for _, left := range []int{0, 63, 64, 65, 1000, crashSegment / 2, len(whole) - crashSegment/2, len(whole) - 1} {
+			if left < 0 || left >= len(whole) { // a segment that was begun just now is short
+				continue
+			}
 			fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, len(whole))
 			rewrite(t, fs, name, whole[:left])
 			o := p.open(t, fs, what, name)

@@ -209,7 +209,7 @@ func (b *tab) asksForCheckpoint(s *testServer, id uint64) {
 		b.dialog("kick")
 		b.choose("[name=keep_checkpoint]", keep)
 		b.confirm("kick")
-		b.awaitMessage("1 job done.")
+		b.awaitMessage("Kick: 1 job.")
 		if job := s.job(id); job.State != "ready" || (job.CheckpointBytes == 5) != (keep != "") {
 			b.t.Errorf("kicked, with %q: %+v", keep, job)
 		}

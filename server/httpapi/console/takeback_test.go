@@ -22,7 +22,7 @@ func TestTakeBack(t *testing.T) {
 		b.awaitText("Its worker loses it at once and can no longer finish it. It counts as a timeout: without a retry delay it is ready now.")
 		b.screenshot("take-back")
 		b.confirm("take-back")
-		b.awaitMessage("1 job done.")
+		b.awaitMessage("Take back: 1 job.")
 		worker.send("delete %d\r\n", held)
 		worker.flush()
 		worker.read("NOT_FOUND")

@@ -332,7 +332,7 @@ func TestSelectedJobs(t *testing.T) {
 		b.hits("14")
 		b.confirm("delete")
 		s.awaitTube("work", 0, 4, 3, 0)
-		b.awaitMessage("10 jobs done.")
+		b.awaitMessage("Delete: 10 jobs.")
 	})
 }
 

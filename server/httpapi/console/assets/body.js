@@ -8,7 +8,7 @@ export function bytesOf(job) {
 }
 
 // excerptOf returns the part of a body in a list. mark is for words that were searched for.
-export const excerptOf = (job, mark = text => text) => job.hidden ? make("span", { className: "soft", title: "You do not have the right to read bodies." }, "hidden")
+export const excerptOf = (job, mark = text => text) => job.hidden ? make("span", { className: "excerpt", title: "You do not have the right to read bodies." }, "hidden")
   : job.excerpt && make("code", { className: "excerpt" }, mark(job.excerpt));
 
 // hiddenNote says what is not shown of a job, of a record or of a schedule; undefined if all is.

@@ -42,7 +42,7 @@ export async function act(name, jobs) {
   if (more.keep_checkpoint !== undefined) more.keep_checkpoint = more.keep_checkpoint === "keep";
   if (more.priority !== undefined) more.priority = Number(more.priority);
   const { done, missed } = await runAction(name, ids, more);
-  note(`${plural(done, "job")} done.` + (missed.length ? ` Skipped (gone, in another state, or not allowed): ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
+  note(`${actions[name].label}: ${plural(done, "job")}.` + (missed.length ? ` Skipped (gone, in another state, or not allowed): ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
   return true;
 }
 
