@@ -31,7 +31,7 @@ type coldJobs struct {
 	lastID    uint64                // no cold job has a larger id; 0: there are none
 	stored    map[uint64]storedCold // jobs that the tables have as cold ones, but are in the machine or have gone since; see keep and forget
 	warm      map[string]int        // how many of these each tube has in the machine
-	evictions uint64                // how many jobs were made cold so far
+	watches   map[*coldWatch]bool   // of operations that read cold jobs
 	afterRead func()                // for tests: is called between the reading of cold jobs and their admission
 	keepWarm  map[string]int        // tubes whose jobs are not made cold at present
 	allWarm   bool                  // no jobs are made cold at present
@@ -48,7 +48,7 @@ type coldJobs struct {
 func newColdJobs() coldJobs {
 	return coldJobs{
 		after: -1, stored: make(map[uint64]storedCold), warm: make(map[string]int), keepWarm: make(map[string]int),
-		behind: make(map[string]tube.ColdPlace), mostWarm: mostWarm,
+		behind: make(map[string]tube.ColdPlace), mostWarm: mostWarm, watches: make(map[*coldWatch]bool),
 	}
 }
 
@@ -183,7 +183,9 @@ func (j *journal) evict(id uint64) {
 	r, _, found := j.machine.Record(id, &metadata)
 	if found && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
 		j.cold.forget(id)
-		j.cold.evictions++
+		for w := range j.cold.watches {
+			w.note(&s.place)
+		}
 	}
 }
 
@@ -205,6 +207,36 @@ func (j *journal) isChanging(id uint64) bool {
 	return false
 }
 
+// coldWatch notices which jobs of a queue become cold while others are read.
+type coldWatch struct {
+	of   tube.ColdQueue
+	from tube.ColdPlace // no job before it became cold
+}
+
+// watch begins to watch a queue, until unwatch. The lock is held, since before it was decided from where to read.
+func (c *coldJobs) watch(of tube.ColdQueue) *coldWatch {
+	w := &coldWatch{of, tube.NoColdPlace}
+	c.watches[w] = true
+	return w
+}
+
+// unwatch ends a watch, if it is not nil. The lock is held.
+func (c *coldJobs) unwatch(w *coldWatch) { delete(c.watches, w) }
+
+// unwatch is coldJobs.unwatch. The lock is not held.
+func (e *Engine) unwatch(w *coldWatch) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cold.unwatch(w)
+}
+
+// note is called when a job became cold.
+func (w *coldWatch) note(p *tables.Place) {
+	if p.Tube == w.of.Tube && p.State == w.of.State && p.ColdPlace.Before(w.from) {
+		w.from = p.ColdPlace
+	}
+}
+
 // coldPlaces says which cold jobs of a queue are to be admitted.
 type coldPlaces struct {
 	of    tube.ColdQueue
@@ -218,19 +250,27 @@ const anyRank = int64(tube.Never)
 
 // admittedPage says which cold jobs were admitted.
 type admittedPage struct {
-	ids       []uint64
-	next      tube.ColdPlace // the place behind those that were read; tube.NoColdPlace: there are no more
-	evictions uint64         // how many jobs were made cold before they were read
-	oldest    tube.Instant   // of needOldest, which admits none
+	ids    []uint64
+	next   tube.ColdPlace // the place behind those that were read; tube.NoColdPlace: there are no more
+	watch  *coldWatch     // of jobs that became cold since; nil: none is needed
+	oldest tube.Instant   // of needOldest, which admits none
+}
+
+// isPassed reports whether all jobs before next are admitted: none of them became cold since.
+func (p *admittedPage) isPassed() bool { return p.watch == nil || !p.watch.from.Before(p.next) }
+
+// coldFrom returns the place before which all jobs are admitted.
+func (p *admittedPage) coldFrom() tube.ColdPlace {
+	if p.isPassed() {
+		return p.next
+	}
+	return p.watch.from
 }
 
 // admitPage admits cold jobs of a queue.
 func (j *journal) admitPage(which coldPlaces) (page admittedPage, err error) {
 	j.cold.ingesting.RLock()
 	defer j.cold.ingesting.RUnlock()
-	j.mu.Lock()
-	page.evictions = j.cold.evictions
-	j.mu.Unlock()
 	for left := which.n; left > 0; left = which.n - len(page.ids) {
 		var places []tube.ColdPlace
 		places, page.next, err = j.tables.ColdPlaces(which.of, which.after, which.upTo, left)
@@ -333,20 +373,20 @@ func (j *journal) admit(now tube.Instant, c *coldJob) bool {
 	return true
 }
 
-// admitFirst admits up to n of the first cold jobs of a queue.
+// admitFirst admits up to n of the first cold jobs of a queue. The caller ends the watch of the page.
 func (j *journal) admitFirst(of tube.ColdQueue, n int) (page admittedPage, err error) {
 	j.mu.Lock()
 	_, first := j.machine.Cold(of)
+	watch := j.cold.watch(of)
 	j.mu.Unlock()
 	page, err = j.admitPage(coldPlaces{of, justBefore(first), anyRank, n})
+	page.watch = watch
 	if err != nil {
 		return page, err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if page.evictions == j.cold.evictions {
-		j.machine.ColdFrom(of, page.next)
-	}
+	j.machine.ColdFrom(of, page.coldFrom())
 	if of.State == tube.Ready {
 		j.cold.passed(of.Tube, page.next)
 	}
@@ -401,6 +441,8 @@ func (e *Engine) admitDuePage(of tube.ColdQueue) (more bool) {
 	if wanted && room <= 0 {
 		wanted, e.cold.crowded = false, of.Tube
 	}
+	watch := e.cold.watch(of)
+	defer e.unwatch(watch)
 	e.mu.Unlock()
 	if !wanted {
 		return false
@@ -411,12 +453,10 @@ func (e *Engine) admitDuePage(of tube.ColdQueue) (more bool) {
 		j.bodyReads.report("the next delayed jobs of a tube cannot be read from the journal", 0, err)
 		return false
 	}
+	page.watch = watch
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := page.next
-	if page.evictions != e.cold.evictions && next.Rank > by {
-		next = tube.ColdPlace{Rank: by + 1}
-	}
+	next := page.coldFrom()
 	if ahead == e.machine.WallAhead() {
 		e.machine.ColdFrom(of, next)
 	}

@@ -130,6 +130,80 @@ func TestColdWhileDeleted(t *testing.T) {
 	}
 }
 
+// becomesCold makes a job cold again, as the checkpointer does.
+func becomesCold(t *testing.T, e *Engine, id uint64) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.journal.evict(id); e.machine.Find(id) != nil {
+		t.Error("the job is not cold")
+	}
+}
+
+// TestColdMeanwhile: jobs of other tubes that become cold while cold jobs are read do not hold up who reads them.
+func TestColdMeanwhile(t *testing.T) {
+	d := coldDisk()
+	s := d.open(t)
+	defer func() { s.Close() }()
+	e := s.(waitingEngine).Engine
+	other := do(t, s, storage.Op{Kind: storage.Put, Tube: "other", Delay: 1000, TTR: 10})[0].Answer.ID
+	first := putCold(t, s, 20)
+	reads := 0
+	e.cold.afterRead = func() {
+		if reads++; reads > 20 {
+			return
+		}
+		if _, err := e.journal.admitOne(other); err != nil {
+			t.Error(err)
+		}
+		becomesCold(t, e, other)
+	}
+	page := do(t, s, storage.Op{Kind: storage.ListJobs, Tube: "cold", State: tube.Delayed, MaxJobs: 5})[0].Answer.Result
+	if len(page.Jobs) != 5 || page.Jobs[0].ID != first || reads != 1 {
+		t.Errorf("%d reads for %d jobs", reads, len(page.Jobs))
+	}
+	kicked := do(t, s, storage.Op{Kind: storage.Kick, Tube: "cold", MaxJobs: 20})[0].Answer.Count
+	if kicked != 20 || reads > 3 {
+		t.Errorf("%d reads for %d jobs", reads, kicked)
+	}
+	if len(e.cold.watches) != 0 {
+		t.Errorf("%d watches are left", len(e.cold.watches))
+	}
+}
+
+// TestColdBeforeFirst: a job that becomes cold before the place from which on the first jobs are to be read, while their reader waits for a
+// window, is one of them.
+func TestColdBeforeFirst(t *testing.T) {
+	d := coldDisk()
+	s := d.open(t)
+	defer func() { s.Close() }()
+	e := s.(waitingEngine).Engine
+	first := putCold(t, s, 20)
+	if _, err := e.journal.admitOne(first); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, storage.Op{Kind: storage.PeekHead, Tube: "cold", State: tube.Delayed}) // now the second one is the first that is cold
+	e.cold.ingesting.Lock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(t, s, storage.Op{Kind: storage.Kick, Tube: "cold", MaxJobs: 2})
+	}()
+	eventually(t, "the kick", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.cold.watches) > 0
+	})
+	becomesCold(t, e, first)
+	e.cold.ingesting.Unlock()
+	<-done
+	for n, want := range []tube.State{tube.Ready, tube.Ready, tube.Delayed} {
+		if got := do(t, s, storage.Op{Kind: storage.JobStats, ID: first + uint64(n)})[0].Answer.Job.State; got != want {
+			t.Errorf("job %d is %v", n, got)
+		}
+	}
+}
+
 // TestColdUnreadable: if the tables cannot be read, a command about a cold job fails, and the job is there when they can be.
 func TestColdUnreadable(t *testing.T) {
 	d := coldDisk()

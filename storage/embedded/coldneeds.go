@@ -143,8 +143,8 @@ func (e *Engine) readOldest(now tube.Instant, p *progress, s *tube.TubeStats) {
 }
 
 // hasReadAll reports whether no cold jobs were left in the queue that was read last, and none became cold since.
-func (c *coldNeeds) hasReadAll(evictions uint64) bool {
-	return c.wasRead() && c.page.next == tube.NoColdPlace && c.page.evictions == evictions
+func (c *coldNeeds) hasReadAll() bool {
+	return c.wasRead() && c.page.next == tube.NoColdPlace && c.page.isPassed()
 }
 
 // needJob asks for a job that may be cold.
@@ -175,23 +175,28 @@ func (e *Engine) needFirst(of tube.ColdQueue, n int, p *progress) {
 // the operation.
 func (e *Engine) someCold(of tube.ColdQueue, n int, p *progress) bool {
 	jobs, _ := e.machine.Cold(of)
-	if jobs == 0 || p.cold.hasReadAll(e.cold.evictions) {
+	if jobs == 0 || p.cold.hasReadAll() {
 		return false
 	}
 	return len(e.machine.FirstJobs(of.Tube, of.State, n)) < min(n, e.machine.CountIn(of.Tube, of.State))
 }
 
-// needListed asks for the cold jobs that may be in a page of a list. If jobs became cold since they were read, it asks again.
+// needListed asks for the cold jobs that may be in a page of a list. If some of these became cold since they were read, it asks again.
 func (e *Engine) needListed(op *storage.Op, of tube.ColdQueue, p *progress) {
 	jobs, _ := e.machine.Cold(of)
-	if jobs == 0 || p.cold.wasRead() && p.cold.page.evictions == e.cold.evictions {
+	if jobs == 0 || p.cold.wasRead() && p.cold.page.isPassed() {
 		return
 	}
 	after, valid := e.machine.PlaceOfCursor(of.State, cursorOf(op))
 	if valid {
 		p.begun, p.list = false, nil
 		n := min(int(op.MaxJobs), tube.MaxListed) + 1
-		p.wants(func() (admittedPage, error) { return e.journal.admitPage(coldPlaces{of, after, anyRank, n}) })
+		watch := e.cold.watch(of)
+		p.wants(func() (page admittedPage, err error) {
+			page, err = e.journal.admitPage(coldPlaces{of, after, anyRank, n})
+			page.watch = watch
+			return page, err
+		})
 	}
 }
 
@@ -259,6 +264,7 @@ func (e *Engine) loadCold(t *task) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		c := t.cold
+		e.cold.unwatch(c.page.watch)
 		c.wanted, c.read, c.page, c.err = nil, true, page, err
 		c.admitted = append(c.admitted, page.ids...)
 		e.enqueue(t)
@@ -270,6 +276,7 @@ func (e *Engine) dropCold(p *progress) {
 	if p.cold == nil {
 		return
 	}
+	e.cold.unwatch(p.cold.page.watch)
 	if name := p.cold.keepWarm; name != "" {
 		if e.cold.keepWarm[name]--; e.cold.keepWarm[name] == 0 {
 			delete(e.cold.keepWarm, name)

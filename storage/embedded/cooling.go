@@ -138,6 +138,7 @@ func (e *Engine) admitReadyPage(of tube.ColdQueue) (more bool) {
 		return false
 	}
 	page, err := e.journal.admitFirst(of, min(coldPage, 2*e.cold.fewReady))
+	defer e.unwatch(page.watch)
 	if err != nil {
 		e.journal.bodyReads.report("the next ready jobs of a tube cannot be read from the journal", 0, err)
 		return false
