@@ -91,6 +91,7 @@ func (j *journal) windowDone(w *window) {
 	defer j.mu.Unlock()
 	w.written = true
 	j.behind--
+	j.windowsDone++
 	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHoldWindows() {
 		j.flushWindows()
 	}

@@ -65,6 +65,7 @@ type journal struct {
 	segmentEndedAt tube.Instant // when a segment of the log last ended
 	queued         []*window    // those that are not in the tables yet, of the ones before held
 	behind         int          // windows that are not in the tables yet
+	windowsDone    uint64       // windows that have become part of the tables
 	failing        bool         // the last attempt to write the oldest of them failed
 	unwritten      int64        // bytes of the bodies in commits that are not written yet
 	roomMade       func()       // is called when unwritten or behind has shrunk

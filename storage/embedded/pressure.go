@@ -62,10 +62,11 @@ func (j *journal) awaitTables() {
 
 // awaitTaskTurn waits while a commit is written and the next one is already large, or while the
 // tables are behind the log: tasks change jobs faster than a disk writes them. It does not wait
-// for tables that cannot be written. It releases the lock while it waits; the lock is held
-// before and after.
+// for tables that cannot be written, and else for one window at most: connections can keep the tables
+// behind for ever. It releases the lock while it waits; the lock is held before and after.
 func (j *journal) awaitTaskTurn() {
-	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > commitOfTasks) {
+	done := j.windowsDone
+	for !j.ending && (j.behind > behindOfTasks && !j.failing && j.windowsDone == done || j.writing != nil && j.filling.bytes() > commitOfTasks) {
 		j.cond.Wait()
 	}
 }

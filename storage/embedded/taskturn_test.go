@@ -180,3 +180,30 @@ func TestTasksBehindTheTables(t *testing.T) {
 	close(release)
 	<-ended
 }
+
+// TestTasksHaveTheirTurn: tasks go on, a part with each window that is written, also if connections keep the tables behind.
+func TestTasksHaveTheirTurn(t *testing.T) {
+	e := mustOpen(t, newDisk().options(t))
+	defer e.Close()
+	j := e.journal
+	putMore(t, e, 3000)
+	e.mu.Lock()
+	j.behind += behindOfTasks + 1
+	e.mu.Unlock()
+	ended := flushAll(e)
+	eventually(t, "the flush", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
+		e.mu.Lock()
+		j.behind++
+		e.mu.Unlock()
+		j.windowDone(newWindow(0))
+		return false
+	})
+	e.mu.Lock()
+	j.behind -= behindOfTasks + 1
+	e.mu.Unlock()
+}
