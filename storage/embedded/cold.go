@@ -181,7 +181,7 @@ func (j *journal) evict(id uint64) {
 	}
 	var metadata tube.Metadata
 	r, _, found := j.machine.Record(id, &metadata)
-	if found && tables.PlaceOf(&r) == s.place && j.machine.Evict(id) {
+	if found && tables.PlaceOf(&r) == s.place && !j.cold.isKept(&s.place) && j.machine.Evict(id) {
 		j.cold.forget(id)
 		for w := range j.cold.watches {
 			w.note(&s.place)
@@ -211,23 +211,44 @@ func (j *journal) isChanging(id uint64) bool {
 type coldWatch struct {
 	of   tube.ColdQueue
 	from tube.ColdPlace // no job before it became cold
+	keep tube.ColdPlace // no job before it becomes cold until unwatch
+	kept []uint64       // these would have
 }
 
 // watch begins to watch a queue, until unwatch. The lock is held, since before it was decided from where to read.
 func (c *coldJobs) watch(of tube.ColdQueue) *coldWatch {
-	w := &coldWatch{of, tube.NoColdPlace}
+	w := &coldWatch{of: of, from: tube.NoColdPlace}
 	c.watches[w] = true
 	return w
 }
 
 // unwatch ends a watch, if it is not nil. The lock is held.
-func (c *coldJobs) unwatch(w *coldWatch) { delete(c.watches, w) }
+func (j *journal) unwatch(w *coldWatch) {
+	if w == nil {
+		return
+	}
+	delete(j.cold.watches, w)
+	for _, id := range w.kept {
+		j.evict(id)
+	}
+}
 
-// unwatch is coldJobs.unwatch. The lock is not held.
+// isKept reports whether a job must not become cold because of a watch. The lock is held.
+func (c *coldJobs) isKept(p *tables.Place) bool {
+	for w := range c.watches {
+		if p.Tube == w.of.Tube && p.State == w.of.State && p.ColdPlace.Before(w.keep) {
+			w.kept = append(w.kept, p.ID)
+			return true
+		}
+	}
+	return false
+}
+
+// unwatch is journal.unwatch. The lock is not held.
 func (e *Engine) unwatch(w *coldWatch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.cold.unwatch(w)
+	e.journal.unwatch(w)
 }
 
 // note is called when a job became cold.

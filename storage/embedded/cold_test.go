@@ -171,6 +171,36 @@ func TestColdMeanwhile(t *testing.T) {
 	}
 }
 
+// TestColdInList: jobs of a list that become cold while it is read are read once more, and then stay until it is made.
+func TestColdInList(t *testing.T) {
+	d := coldDisk()
+	s := d.open(t)
+	defer func() { s.Close() }()
+	e := s.(waitingEngine).Engine
+	first := putCold(t, s, 20)
+	reads := 0
+	e.cold.afterRead = func() {
+		if reads++; reads > 10 {
+			return
+		}
+		for _, id := range []uint64{first + 2, first + 15} { // the second one is not in the list
+			if _, err := e.journal.admitOne(id); err != nil {
+				t.Error(err)
+			}
+			e.mu.Lock()
+			e.journal.evict(id)
+			e.mu.Unlock()
+		}
+	}
+	page := do(t, s, storage.Op{Kind: storage.ListJobs, Tube: "cold", State: tube.Delayed, MaxJobs: 5})[0].Answer.Result
+	if len(page.Jobs) != 5 || page.Jobs[0].ID != first || page.Jobs[2].ID != first+2 || reads > 3 {
+		t.Errorf("%d reads for %v", reads, page.Jobs)
+	}
+	if cold, _ := coldJobsOf(s); cold != 20 || len(e.cold.watches) != 0 {
+		t.Errorf("%d jobs are cold in the end, and there are %d watches", cold, len(e.cold.watches))
+	}
+}
+
 // TestColdBeforeFirst: a job that becomes cold before the place from which on the first jobs are to be read, while their reader waits for a
 // window, is one of them.
 func TestColdBeforeFirst(t *testing.T) {

@@ -181,7 +181,8 @@ func (e *Engine) someCold(of tube.ColdQueue, n int, p *progress) bool {
 	return len(e.machine.FirstJobs(of.Tube, of.State, n)) < min(n, e.machine.CountIn(of.Tube, of.State))
 }
 
-// needListed asks for the cold jobs that may be in a page of a list. If some of these became cold since they were read, it asks again.
+// needListed asks for the cold jobs that may be in a page of a list. If some of these became cold since they were read, it asks again, and
+// keeps them warm meanwhile.
 func (e *Engine) needListed(op *storage.Op, of tube.ColdQueue, p *progress) {
 	jobs, _ := e.machine.Cold(of)
 	if jobs == 0 || p.cold.wasRead() && p.cold.page.isPassed() {
@@ -192,6 +193,9 @@ func (e *Engine) needListed(op *storage.Op, of tube.ColdQueue, p *progress) {
 		p.begun, p.list = false, nil
 		n := min(int(op.MaxJobs), tube.MaxListed) + 1
 		watch := e.cold.watch(of)
+		if p.cold.wasRead() {
+			watch.keep = p.cold.page.next
+		}
 		p.wants(func() (page admittedPage, err error) {
 			page, err = e.journal.admitPage(coldPlaces{of, after, anyRank, n})
 			page.watch = watch
@@ -264,7 +268,7 @@ func (e *Engine) loadCold(t *task) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		c := t.cold
-		e.cold.unwatch(c.page.watch)
+		e.journal.unwatch(c.page.watch)
 		c.wanted, c.read, c.page, c.err = nil, true, page, err
 		c.admitted = append(c.admitted, page.ids...)
 		e.enqueue(t)
@@ -276,7 +280,7 @@ func (e *Engine) dropCold(p *progress) {
 	if p.cold == nil {
 		return
 	}
-	e.cold.unwatch(p.cold.page.watch)
+	e.journal.unwatch(p.cold.page.watch)
 	if name := p.cold.keepWarm; name != "" {
 		if e.cold.keepWarm[name]--; e.cold.keepWarm[name] == 0 {
 			delete(e.cold.keepWarm, name)
