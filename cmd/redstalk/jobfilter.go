@@ -205,7 +205,7 @@ func (t *task) readBodies(f *jobFilter, found []foundJob, inDoubt []int) error {
 			if f.Body != "" {
 				return replyError("--body", r)
 			}
-			j.job = nil // a text in what the user may not read is not searched
+			j.job, t.unread = nil, true
 		default:
 			return replyError(fmt.Sprintf("job %d", j.ID), r)
 		}
