@@ -8,6 +8,7 @@ import { excerptOf } from "./body.js";
 import { jobColumns } from "./tube.js";
 
 const mostChips = 12; // of tubes, and of reasons
+const refreshEvery = 2000; // ms, during an action
 const narrow = matchMedia("(max-width: 720px)");
 
 const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
@@ -16,7 +17,7 @@ const why = { retries: "All delays of its retry list are used up", deliveries: "
 // false if that is not recorded: then at is the time of the put.
 const since = j => {
   const failed = Math.max(j.failed_ms ?? 0, j.attempts?.[0].ended_ms ?? 0);
-  return { at: failed || j.read - j.age * 1000, exact: !!failed || isLetter(j) };
+  return { at: failed || j.put_ms, exact: !!failed || isLetter(j) };
 };
 
 function sinceCell(j) {
@@ -137,7 +138,7 @@ class Parked {
   async changed() {
     const { list } = this;
     await attempt(() => readRights([...this.scan.counts.keys(), ...list.jobs.map(j => j.tube)]));
-    if (this.ended || list !== this.list) return;
+    if (this.ended || list !== this.list || this.acting && (list.running || this.scan.running)) return; // during an action the page is drawn anew only as a whole
     if (list.examined || list.done) this.main.dataset.ready = "true";
     this.draw();
   }
@@ -185,6 +186,13 @@ class Parked {
     return this.selection.size && !this.every ? plural(this.chosenJobs().length, "job") : this.matching === 1 && !more ? "1 job" : `all ${number(this.matching)}${more} jobs`;
   }
 
+  // about says which jobs match, "" if all do.
+  about() {
+    const chosen = (select, before = "") => select.value && before + select.selectedOptions[0].textContent, tube = this.only || this.tube, text = this.text.value.trim();
+    const parts = [this.why && `reason “${this.why.slice(0, 100)}”`, tube && `tube ${tube}`, text && `text “${text}”`, chosen(this.since, "failed in "), chosen(this.attempts)].filter(Boolean);
+    return parts.length ? `Filter: ${parts.join(", ")}. ` : "";
+  }
+
   drawActions() {
     if (!this.selection) return;
     const some = this.selection.size > 0 && !this.every, none = some ? !this.chosenJobs().length : !this.mayActOnAll();
@@ -215,7 +223,7 @@ class Parked {
   async startReplay() {
     if (this.acting) { this.acting = null; return; }
     const jobs = this.selection.size && !this.every ? this.chosenJobs() : null, n = jobs ? jobs.length : this.matching, which = this.which();
-    const v = await ask({ name: "replay", title: `Replay ${which}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs ?? this.list.jobs) + (jobs ? "" : this.onlyWhere()), action: "Replay",
+    const v = await ask({ name: "replay", title: `Replay ${which}?`, text: (jobs ? "" : this.about()) + "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs ?? this.list.jobs) + (jobs ? "" : this.onlyWhere()), action: "Replay",
       hits: v => `${which[0].toUpperCase()}${which.slice(1)} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(n / v.rate) - 1, "second")}.` : "."),
       fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
@@ -230,7 +238,7 @@ class Parked {
       return;
     }
     const which = this.which();
-    const v = await ask({ name: "delete", title: `Delete ${which}?`, text: "All jobs that match the filter are deleted, also those that are not listed. This cannot be undone." + this.onlyWhere(), hits: `This affects ${which}.`, action: "Delete", danger: true });
+    const v = await ask({ name: "delete", title: `Delete ${which}?`, text: this.about() + "All jobs that match the filter are deleted, also those that are not listed. This cannot be undone." + this.onlyWhere(), hits: `This affects ${which}.`, action: "Delete", danger: true });
     if (v) await this.act("delete", "Deleted", "deleted", null, this.matching, 0);
   }
 
@@ -238,11 +246,14 @@ class Parked {
   async act(name, verb, participle, jobs, n, rate) {
     const run = this.acting = {}, stopped = () => this.acting !== run;
     const filter = this.filter(true);
-    let sums = { done: 0, missed: 0 };
+    let sums = { done: 0, missed: 0 }, read = Date.now();
     const stepped = now => {
       sums = now;
       this.bar.value = Math.min(n, now.done + now.missed);
       this.said.textContent = `${verb} ${number(now.done)} of ${number(n)}.`;
+      if (this.ended || this.scan.running || Date.now() - read < refreshEvery) return;
+      read = Date.now();
+      this.read();
     };
     this.scan.stop();
     Object.assign(this.bar, { hidden: false, max: Math.max(n, 1), value: 0 });

@@ -107,12 +107,17 @@ class Search {
       walk.wanted += most;
     }
     this.progress.show(walk);
-    const by = Object.groupBy(walk.jobs, j => j.in);
-    for (const kind of kinds) if (by[kind.key]) this.section(kind, by[kind.key]);
+    for (const kind of kinds) {
+      const jobs = walk.jobs.filter(j => j.in === kind.key || this.isNamed(kind.name?.(j)));
+      if (jobs.length) this.section(kind, jobs);
+    }
     this.empty.hidden = walk.jobs.length > 0 || !!this.hasNames || !walk.done;
     this.empty.textContent = "Nothing was found.";
     if (walk.examined || walk.done) this.main.dataset.ready = "true";
   }
+
+  // isNamed returns whether a name has the text. A job can have it in its key and in its group: then it is shown with both.
+  isNamed(name) { return !!name && name.toLowerCase().includes(this.text.toLowerCase()); }
 
   // section shows the jobs that have the text in one place.
   section(kind, jobs) {
@@ -155,7 +160,7 @@ class Search {
       attempt(() => new JobDialog({ list: () => s.jobs, at: i, word: this.text }).show());
     };
     return make("tr", { "data-id": j.id }, make("td", {}, make("a", { href: jobPage(j.id), onclick: open }, String(j.id)), j.from_id && isLetter(j) && make("small", { className: "when" }, `was ${j.from_id}`)), make("td", {}, make("a", { href: tubePage(j.tube) }, j.tube)),
-      make("td", {}, make("span", { className: "badge first " + j.state }, j.state)), make("td", {}, j.key && make("b", {}, mark(j.key)), groupBadge(j), meta),
+      make("td", {}, make("span", { className: "badge first " + j.state }, j.state)), make("td", {}, j.key && make("b", {}, mark(j.key)), groupBadge(j, mark), meta),
       make("td", {}, j.reason ? mark(j.reason) : j.parked ?? ""), make("td", {}, excerptOf(j, mark)));
   }
 }

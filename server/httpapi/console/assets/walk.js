@@ -1,6 +1,6 @@
 // Searches over the jobs of many tubes, and actions on all jobs that match: the server does both in steps.
 import { make, number, plural } from "./ui.js";
-import { call } from "./api.js";
+import { call, mayEverywhere } from "./api.js";
 
 const pause = ms => new Promise(done => setTimeout(done, ms));
 
@@ -111,7 +111,8 @@ export class Walk {
   // status says how far the search is.
   get status() {
     const of = this.done ? "" : ` of about ${number(Math.max(this.total, this.examined))}`;
-    return `Examined ${number(this.examined)}${of}${this.examined === 1 && !of ? " job" : " jobs"}; found ${number(this.found)}.`;
+    const unread = this.filter.text && !mayEverywhere("read") ? " Bodies, meta and reasons are not searched where you lack the right read." : "";
+    return `Examined ${number(this.examined)}${of}${this.examined === 1 && !of ? " job" : " jobs"}; found ${number(this.found)}.${unread}`;
   }
 }
 
