@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestFeatures has the features of delay queues on Redis sorted sets: deduplication, cancelling before a job is
@@ -21,6 +22,14 @@ func TestFeatures(t *testing.T) {
 		again := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/orders/jobs", `{"body":"x","key":"order-1"}`))
 		if again != (putAnswer{first.ID, "delayed", true}) {
 			t.Errorf("%+v", again)
+		}
+	})
+	t.Run("when a job was put", func(t *testing.T) {
+		before := time.Now().UnixMilli()
+		id := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/times/jobs", `{"body":"x"}`)).ID
+		info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", id), ""))
+		if info.Put < before || info.Put > time.Now().UnixMilli() {
+			t.Errorf("put at %d, at %d or later", info.Put, before)
 		}
 	})
 	t.Run("cancelled before it is due", func(t *testing.T) {

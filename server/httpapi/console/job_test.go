@@ -119,7 +119,7 @@ func TestFind(t *testing.T) {
 		b.goTo("#/")
 		b.ready("overview")
 		b.fill("#filter", customer)
-		b.awaitText("No tube matches the filter. Search jobs for "+customer)
+		b.awaitText("No tube matches the filter. Search jobs for " + customer)
 		b.click(".empty a")
 		b.ready("search")
 		b.awaitText(customer + " in bills 2")
