@@ -48,7 +48,7 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
-	if r.verb == protocol.WaitJob || s.endWait.elsewhere != "" {
+	if r.verb == protocol.WaitJob && r.waits || s.endWait.elsewhere != "" { // not of another one before, which only asks
 		s.stopEndWait()
 	}
 	s.countResult(r.verb)

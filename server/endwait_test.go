@@ -149,6 +149,23 @@ func TestWaitJobInBursts(t *testing.T) {
 	})
 }
 
+// TestWaitBehindQuestions: a wait ends with its job also if it comes in one packet with wait-jobs that only ask.
+func TestWaitBehindQuestions(t *testing.T) {
+	withUsers(t, user("reader", "default", "read"), func(g *accessHarness) {
+		for _, c := range []*client{g.root, g.as("reader")} {
+			other := g.as("root")
+			goesOn, id := other.putKept(""), other.putKept("")
+			c.send("wait-job "+goesOn+" 0", "wait-job 77 0", "wait-job "+id+" 100")
+			c.want("TIMED_OUT", "NOT_FOUND")
+			c.wantNothing()
+			begun := time.Now()
+			other.send("delete " + id)
+			c.wantWithin(begun, 0, "ENDED "+id+" deleted 0")
+			c.want("")
+		}
+	})
+}
+
 // countEndQuestions returns how often the store is asked what has become of a job.
 func (h *harness) countEndQuestions() *atomic.Int64 {
 	n := new(atomic.Int64)

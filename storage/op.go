@@ -182,10 +182,10 @@ type Figures struct {
 
 	Hung uint64 // jobs that ListHung lists; on Redis it can have some for a TTR that have ended
 
-	// Of the engines in the process; Redis does not count them.
-	OnDisk      uint64                // jobs of which nothing is in memory
-	HeldKeys    uint64                // keys that stay taken although their jobs are gone, because of key-ttl
+	HeldKeys    uint64                // keys that stay taken although their jobs are gone, because of key-ttl; on Redis for up to a minute longer
 	Checkpoints tube.CheckpointTotals // of all jobs
+
+	OnDisk uint64 // jobs of which nothing is in memory; 0 on Redis
 
 	// Instances is how many servers share the store at present, as far as is known; 0 for
 	// a store that only one server can use.

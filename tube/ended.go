@@ -14,7 +14,7 @@ const (
 	Moved        // it was moved to another tube, or sent back by a replay: it is another job there
 
 	// StillParked is no end: the job is buried, and does not go on by itself. Only an answer to a wait has it.
-	StillParked // no end: the job is buried, and does not go on by itself. Only what a wait is answered has it
+	StillParked
 
 	numHows
 )

@@ -61,6 +61,8 @@ func TestReadyWithRedis(t *testing.T) {
 	awaitMetric(t, url, `redstalk_tube_wait_seconds_count{tube="default"} 1`)
 	awaitMetric(t, url, `redstalk_commands_total{command="delete",result="not_found"} 1`)
 	awaitMetric(t, url, `redstalk_instances 2`)
+	awaitMetric(t, url, `redstalk_held_keys 0`)
+	awaitMetric(t, url, `redstalk_checkpoints 0`)
 	awaitMetric(t, other, `redstalk_tube_jobs{tube="default",state="reserved"} 1`)
 	if _, text := ask(t, "GET", other+"/metrics", ""); strings.Contains(text, "redstalk_tube_puts_total{") {
 		t.Errorf("an instance counts the puts of another one:\n%s", text)

@@ -269,12 +269,15 @@ func (svc *service) finishWithResult(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// maxResultJSON is how long the JSON of a result can be, in bytes: an escape of six can stand for each byte, and there are its names.
+const maxResultJSON = 6*tube.MaxResult + 1<<10
+
 // readResult reads the body of a finish.
 func readResult(w http.ResponseWriter, r *http.Request) (result []byte, err error) {
 	if contentType(r) != jsonType {
 		return readBody(w, r, tube.MaxResult, nil)
 	}
-	err = readJSON(w, r, 2*tube.MaxResult, func(text []byte) (err error) {
+	err = readJSON(w, r, maxResultJSON, func(text []byte) (err error) {
 		var o ResultOptions
 		if err = unmarshal(text, &o); err == nil {
 			result, err = o.bytes()

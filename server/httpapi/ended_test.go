@@ -32,6 +32,7 @@ func TestResults(t *testing.T) {
 		{`{"result":"a\"ü"}`, jsonType, `a"ü`},
 		{`{"result":{"a":[1]}}`, jsonType, `{"a":[1]}`},
 		{`{"result_base64":"/w=="}`, jsonType, "\xff"},
+		{`{"result":"` + strings.Repeat(`\u000a`, tube.MaxResult) + `"}`, jsonType, strings.Repeat("\n", tube.MaxResult)},
 		{`{}`, jsonType, ""},
 		{"raw\x00", "application/octet-stream", "raw\x00"},
 		{strings.Repeat("r", tube.MaxResult), "application/octet-stream", strings.Repeat("r", tube.MaxResult)},

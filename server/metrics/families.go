@@ -107,14 +107,14 @@ func (fs families) addTotals(s *queue.Stats) {
 	if made := s.Log.LastBackup; !made.IsZero() {
 		fs.add("redstalk_last_backup_timestamp_seconds", float64(made.Unix()))
 	}
-	if s.Instances > 0 {
-		fs.add("redstalk_instances", float64(s.Instances))
-		return
-	}
-	fs.add("redstalk_jobs_on_disk", float64(s.OnDisk))
 	fs.add("redstalk_held_keys", float64(s.HeldKeys))
 	fs.add("redstalk_checkpoints", float64(s.Checkpoints.Jobs))
 	fs.add("redstalk_checkpoint_bytes", float64(s.Checkpoints.Bytes))
+	if s.Instances > 0 {
+		fs.add("redstalk_instances", float64(s.Instances))
+	} else {
+		fs.add("redstalk_jobs_on_disk", float64(s.OnDisk))
+	}
 }
 
 // addTubes adds the tubes by name, and all others as one.

@@ -55,9 +55,9 @@ var definitions = []Definition{
 	{"redstalk_hung_jobs", gauge, nil, "Jobs whose workers probably hang: they touch them for more than ten times the TTR."},
 	{"redstalk_ended_bytes", gauge, nil, "Their size, as --history-bytes counts it."},
 	{"redstalk_jobs_on_disk", gauge, nil, "Delayed and ready jobs of which nothing is in memory; embedded engine."},
-	{"redstalk_held_keys", gauge, nil, "Keys that key-ttl keeps taken although their jobs are gone; not on Redis."},
-	{"redstalk_checkpoints", gauge, nil, "Jobs that have a checkpoint; not on Redis."},
-	{"redstalk_checkpoint_bytes", gauge, nil, "Their size; not on Redis."},
+	{"redstalk_held_keys", gauge, nil, "Keys that key-ttl keeps taken although their jobs are gone."},
+	{"redstalk_checkpoints", gauge, nil, "Jobs that have a checkpoint."},
+	{"redstalk_checkpoint_bytes", gauge, nil, "Their size."},
 	{"redstalk_last_backup_timestamp_seconds", gauge, nil, "Moment of the last backup, in seconds since 1970; absent before the first; embedded engine."},
 	{"redstalk_instances", gauge, nil, "Instances that share the store; absent if the store cannot be shared."},
 

@@ -373,12 +373,13 @@ func TestCheckOfReports(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("job %s: it has neither", schema.AppendID(nil, ids[0])), fmt.Sprintf("checkpoint:%s: there is no", schema.AppendID(nil, ids[3])),
 		"progress:0000000000000099: there is no", "bytes of tube:t is 19, and should be 20",
+		"checkpoints of counts is 3, and should be 2", "checkpoint-bytes of counts is 15, and should be 16",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not found: %s", want)
 		}
 	}
-	if len(wrong) != 4 {
+	if len(wrong) != 6 {
 		t.Errorf("found: %s", text)
 	}
 	checkAt(t, server.URL(), true)

@@ -211,6 +211,9 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Stats.Ended += a.Stats.Ended
 		whole.Stats.EndedBytes += a.Stats.EndedBytes
 		whole.Stats.Hung += a.Stats.Hung
+		whole.Stats.HeldKeys += a.Stats.HeldKeys
+		whole.Stats.Checkpoints.Jobs += a.Stats.Checkpoints.Jobs
+		whole.Stats.Checkpoints.Bytes += a.Stats.Checkpoints.Bytes
 	case op.Kind == storage.Tubes:
 		whole.Names = append(whole.Names, a.Names...)
 	case op.Kind == storage.Policies:

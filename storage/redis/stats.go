@@ -156,7 +156,10 @@ func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeSt
 func (p *partition) readStats(r *reply, ops []*storage.Op) {
 	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
 	t.Timeouts, t.Tubes = r.count(), r.count()
-	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count(), Ended: r.count(), EndedBytes: r.count(), Hung: r.count()}
+	ops[0].Answer.Stats = &storage.Figures{
+		Totals: t, Instances: r.count(), Ended: r.count(), EndedBytes: r.count(), Hung: r.count(),
+		HeldKeys: r.count(), Checkpoints: tube.CheckpointTotals{Jobs: r.count(), Bytes: r.count()},
+	}
 }
 
 // encodeListHung appends a ListHung.

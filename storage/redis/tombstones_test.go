@@ -122,3 +122,35 @@ func TestTombstonesInSteps(t *testing.T) {
 		t.Errorf("there are %d keys", len(all))
 	}
 }
+
+// TestCounterOfHeldKeys: in a partition from before version 0.3.0 it is right from its first change on, and fsck checks it.
+func TestCounterOfHeldKeys(t *testing.T) {
+	t.Parallel()
+	k := newTombstoneTest(t)
+	put := func(from, upto int) {
+		for i := range upto - from {
+			k.put(fmt.Sprint(from+i), time.Hour)
+		}
+		k.flush()
+	}
+	counts, client := "redstalk:{0}:counts", k.server.Client(t)
+	put(0, 1200)
+	client.HDel(t.Context(), counts, "held-keys")
+	put(1200, 1201)
+	if n := do(k.s, storage.Op{Kind: storage.Stats}).Stats.HeldKeys; n != 1201 {
+		t.Errorf("%d keys are held, want 1201", n)
+	}
+	if _, wrong := checkAt(t, k.server.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+	k.s.Close()
+	client.HSet(t.Context(), counts, "held-keys", 7)
+	for _, repair := range []bool{false, true} {
+		if _, wrong := checkAt(t, k.server.URL(), repair); len(wrong) != 1 || !strings.Contains(wrong[0], "held-keys of counts is 7, and should be 1201") {
+			t.Errorf("repair %v: %q", repair, wrong)
+		}
+	}
+	if _, wrong := checkAt(t, k.server.URL(), false); len(wrong) > 0 {
+		t.Errorf("after the repair: %q", wrong)
+	}
+}

@@ -132,6 +132,29 @@ func TestWaitEndsAnyway(t *testing.T) {
 	}
 }
 
+// TestWaitGivenUp: nothing is left of a wait that was given up, although the job then ends without a record.
+func TestWaitGivenUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	w := newWaiter(t, Options{URL: server.URL()})
+	for _, change := range []func(){
+		func() { w.keep("t", tube.Policy{}) },
+		func() { newEndedTest(t, Options{URL: server.URL(), HistoryBytes: -1}) },
+	} {
+		w.keep("t", tube.Policy{Rules: keepAnHour})
+		id := w.ok(put("x")).ID
+		w.begin(id)
+		if w.keyCount(server, "ended-waits") == 0 {
+			t.Fatal("the wait is not noted")
+		}
+		change()
+		w.ok(move(tube.Delete, 1, id))
+		if w.keyCount(server, "ended-waits") > 0 {
+			t.Errorf("the wait is left: %v", server.Client(t).HGetAll(t.Context(), "redstalk:{0}:ended-waits").Val())
+		}
+	}
+}
+
 // TestWaitOverTakeover: the instance that holds a job dies; another one gives it back, and finishes it.
 func TestWaitOverTakeover(t *testing.T) {
 	t.Parallel()

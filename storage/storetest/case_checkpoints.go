@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -293,4 +294,53 @@ func testCheckpointsSurvive(b *harness) {
 	b.close()
 	b.open()
 	b.wantCheckpoint("after the last restart", id, "leased")
+}
+
+// wantExtras checks how many keys are held by no job, and how many checkpoints there are with how many bytes. A store in other processes
+// can forget a key a little later than its time is over.
+func (b *harness) wantExtras(what string, held, jobs, bytes uint64) {
+	b.Helper()
+	want := tube.CheckpointTotals{Jobs: jobs, Bytes: bytes}
+	for limit := time.Now().Add(learnLimit); ; time.Sleep(time.Millisecond) {
+		s := b.do(storage.Op{Kind: storage.Stats}).Stats
+		if s.HeldKeys == held && s.Checkpoints == want {
+			return
+		}
+		if s.HeldKeys < held || s.Checkpoints != want || time.Now().After(limit) {
+			b.Fatalf("%s: %d keys are held, and checkpoints are %+v; want %d, and %+v", what, s.HeldKeys, s.Checkpoints, held, want)
+		}
+		b.advance(0)
+	}
+}
+
+// testFiguresOfExtras: the figures of checkpoints and of keys without jobs follow what happens to jobs, also when a checkpoint goes on
+// with another job.
+func testFiguresOfExtras(b *harness) {
+	var ids []uint64
+	for i := range 5 {
+		ids = append(ids, b.putNew("t", tube.Tags{Key: fmt.Sprint("k", i), Rules: tube.Rules{HasKeyTTL: true, KeyTTL: 30 * time.Second}}))
+	}
+	b.wantExtras("without any", 0, 0, 0)
+	for i, id := range ids {
+		b.must(tube.ReserveJob, 1, id)
+		b.save(1, id, 0, strings.Repeat("x", 10*(i+1)))
+	}
+	b.save(1, ids[0], 0, "short")
+	b.wantExtras("saved", 0, 5, 145)
+	b.save(1, ids[3], 0, "")
+	b.wantExtras("one was removed", 0, 4, 105)
+	b.must(tube.Delete, 1, ids[0])
+	b.wantExtras("a job was deleted", 1, 3, 100)
+	b.must(tube.Bury, 1, ids[4])
+	b.kick("t", 1)
+	b.wantExtras("a job was kicked", 1, 2, 50)
+	b.must(tube.Release, 1, ids[1])
+	b.do(storage.Op{Kind: storage.MoveJob, ID: ids[1], Args: &storage.Args{To: "other"}})
+	b.awaitSent(ids[1])
+	b.wantExtras("a job was moved", 2, 2, 50)
+	b.flush("t", tube.Ready)
+	b.flush("t", tube.Reserved)
+	b.wantExtras("its tube was flushed", 5, 1, 20)
+	b.advance(33 * time.Second)
+	b.wantExtras("the keys are free again", 0, 1, 20)
 }

@@ -130,6 +130,7 @@ var cases = map[string]func(*harness){
 	"taken back: in one batch":   testTakenBackInBatch,
 
 	"checkpoints":               testCheckpoints,
+	"figures of extras":         testFiguresOfExtras,
 	"checkpoints: touch":        testCheckpointTouches,
 	"checkpoints: leased":       testCheckpointLeased,
 	"checkpoints: kicked":       testCheckpointsKicked,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
 	"redstalk/tube/field"
 )
@@ -463,22 +464,10 @@ func look(t *testing.T, program string) string {
 	return path
 }
 
-// freePort returns a port that nobody uses.
-func freePort(t *testing.T) (port string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ = net.SplitHostPort(l.Addr().String())
-	l.Close()
-	return port
-}
-
 // redisServer starts a Redis without persistence, and returns its port.
 func redisServer(t *testing.T) (port string) {
 	t.Helper()
-	port = freePort(t)
+	port = child.FreePort()
 	cmd := exec.Command(look(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "")
 	cmd.Dir = t.TempDir()
 	if err := cmd.Start(); err != nil {

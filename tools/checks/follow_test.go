@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // follow_test.go does what the reader of a page does, one block after the other, in one
@@ -92,7 +94,7 @@ func newReader(t *testing.T, dir string) *reader {
 	}
 	addr, http := serve(t, dir, "embedded:jobs", "--http", "127.0.0.1:0")
 	_, port, _ := strings.Cut(addr, ":")
-	second := freePort(t) // of a server that the page starts itself
+	second := child.FreePort() // of a server that the page starts itself
 	r.here = strings.NewReplacer("127.0.0.1:11300", addr, "127.0.0.1 11300", "127.0.0.1 "+port, "127.0.0.1:11380", http, "11301", second)
 	r.page = strings.NewReplacer(addr, "127.0.0.1:11300", http, "127.0.0.1:11380", "127.0.0.1:"+second, "127.0.0.1:11301")
 	r.env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "REDSTALK_SERVER="+addr,

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // longjobs_test.go does what docs/long-jobs.md says, with fewer rows.
@@ -54,7 +56,7 @@ type imported struct {
 
 func newImport(t *testing.T, p *page, dir, language string) *imported {
 	im := &imported{reader: newReader(t, dir), t: t}
-	port, store := freePort(t), t.TempDir()
+	port, store := child.FreePort(), t.TempDir()
 	im.here = strings.NewReplacer("127.0.0.1:11300", "127.0.0.1:"+port)
 	im.env = append(im.env, "REDSTALK_SERVER=127.0.0.1:"+port)
 	im.start = func() *exec.Cmd {

@@ -20,16 +20,37 @@ final class Server
 
     private ?Server $redis = null;
 
+    /** @var list<resource> those of the ports */
+    private static array $locks = [];
+
     private string $directory = '';
 
     /** @param list<string> $command with {port} and {dir} */
     private function __construct(private readonly array $command)
     {
-        $socket = stream_socket_server('tcp://127.0.0.1:0');
-        $this->port = (int) substr(strrchr(stream_socket_get_name($socket, false), ':'), 1);
-        fclose($socket);
+        $this->port = self::freePort();
         $this->directory = sys_get_temp_dir() . '/redstalk-php-' . getmypid() . "-$this->port";
         mkdir($this->directory);
+    }
+
+    /**
+     * A port that belongs to this process until it ends, also while its server is down. The system gives higher ports
+     * to outgoing connections. The UDP port with the same number, which no server here uses, is the lock that all
+     * tests of this project respect.
+     */
+    private static function freePort(): int
+    {
+        while (true) {
+            $port = random_int(12_000, 21_999);
+            $lock = @stream_socket_server("udp://127.0.0.1:$port", $code, $message, STREAM_SERVER_BIND);
+            $socket = $lock ? @stream_socket_server("tcp://127.0.0.1:$port") : false;
+            if ($socket) {
+                fclose($socket);
+                self::$locks[] = $lock;
+
+                return $port;
+            }
+        }
     }
 
     /** Starts a redstalkd with an engine, or beanstalkd. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -14,9 +15,26 @@ PROGRAM = os.environ.get("REDSTALKD") or str(Path(__file__).parents[3] / "bin" /
 ENGINES = ("memory", "embedded", "redis")
 
 
+_locks: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port that belongs to this process until it ends, also while its server is down.
+
+    The system gives higher ports to outgoing connections. The UDP port with the same number, which no server here
+    uses, is the lock that all tests of this project respect.
+    """
+    while True:
+        address = ("127.0.0.1", random.randrange(12_000, 22_000))
+        lock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            lock.bind(address)
+            socket.create_server(address).close()
+        except OSError:
+            lock.close()
+            continue
+        _locks.append(lock)
+        return address[1]
 
 
 class Server:

@@ -24,7 +24,22 @@ class Server
   attr_reader :port, :directory, :pid
   attr_accessor :behind
 
-  def self.free_port = TCPServer.open("127.0.0.1", 0) { |listener| listener.addr[1] }
+  @locks = []
+
+  # A port that belongs to this process until it ends, also while its server is down. The system gives higher ports to
+  # outgoing connections. The UDP port with the same number, which no server here uses, is the lock that all tests of this
+  # project respect.
+  def self.free_port
+    port = rand(12_000...22_000)
+    lock = UDPSocket.new
+    lock.bind("127.0.0.1", port)
+    TCPServer.new("127.0.0.1", port).close
+    @locks << lock
+    port
+  rescue Errno::EADDRINUSE
+    lock.close
+    retry
+  end
 
   def self.redis = new("redis-server", "--bind", "127.0.0.1", "--port", "%<port>d", "--save", "", "--dir", "%<dir>s")
 

@@ -1,5 +1,7 @@
 // Servers for the tests: each on a free port of 127.0.0.1, ended by its process when the test ends.
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import dgram from 'node:dgram';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import net from 'node:net';
@@ -9,13 +11,28 @@ import { fileURLToPath } from 'node:url';
 
 export const redstalkd = process.env.REDSTALKD ?? fileURLToPath(new URL('../../../bin/redstalkd', import.meta.url));
 
+/**
+ * A port that belongs to this process until it ends, also while its server is down. The system gives higher ports to outgoing
+ * connections. The UDP port with the same number, which no server here uses, is the lock that all tests of this project respect.
+ */
 export async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(12_000, 22_000);
+    const lock = dgram.createSocket('udp4').unref();
+    const listener = net.createServer();
+    try {
+      lock.bind({ port, address: '127.0.0.1', exclusive: true });
+      await once(lock, 'listening');
+      listener.listen(port, '127.0.0.1');
+      await once(listener, 'listening');
+    } catch {
+      lock.close();
+      continue;
+    }
+    listener.close();
+    await once(listener, 'close');
+    return port;
+  }
 }
 
 /** Resolves when the port accepts a connection; fails if the process ends first. */

@@ -53,6 +53,22 @@ func (c *checker) compareBytes(ctx context.Context, p *checkedPartition) error {
 	return err
 }
 
+// compareCheckpoints compares the counters of checkpoints with what was counted, unless instances have changed something meanwhile.
+func (c *checker) compareCheckpoints(ctx context.Context, p *checkedPartition) error {
+	after, err := c.changes(ctx, p)
+	if err != nil {
+		return err
+	}
+	if !c.repair && after != p.before {
+		if p.bodies.checkpoints > 0 {
+			c.skipped(p, "the checkpoints were not counted: instances are changing them")
+		}
+		return nil
+	}
+	_, _, err = c.step(ctx, p, "checkpoints", strconv.Itoa(p.bodies.checkpoints), strconv.Itoa(p.bodies.checkpointBytes))
+	return err
+}
+
 // eachTubes calls do with all tubes of a partition, some at a time.
 func (c *checker) eachTubes(ctx context.Context, p *checkedPartition, do func(names []string) error) error {
 	for from := int64(0); ; from += tubesPerCheck {

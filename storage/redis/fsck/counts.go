@@ -22,6 +22,7 @@ const (
 // partitionCounts is what was counted in a partition.
 type partitionCounts struct {
 	held, inSets int
+	tombstones   int
 	reserved     map[string]int // jobs by tube
 	sums         [4]int         // urgent, ready, delayed, buried
 
@@ -217,8 +218,18 @@ func (c *checker) addTubes(ctx context.Context, p *checkedPartition, t *partitio
 
 // countSums checks the counters over all tubes.
 func (c *checker) countSums(ctx context.Context, p *checkedPartition, t *partitionCounts) error {
+	times, err := p.node.Do(ctx, "zrange", p.prefix+"tombstones", 0, -1).Texts()
+	if err != nil {
+		return err
+	}
+	for _, over := range times {
+		err := c.walk(ctx, p, []string{"tombstones", over}, func(reply checkReply) { t.tombstones += reply.int(1) })
+		if err != nil {
+			return err
+		}
+	}
 	args := []string{"sums"}
-	for _, n := range append(t.sums[:], t.held, t.inSets) {
+	for _, n := range append(t.sums[:], t.held, t.inSets, t.tombstones) {
 		args = append(args, strconv.Itoa(n))
 	}
 	doubts, _, err := c.step(ctx, p, args...)

@@ -113,6 +113,9 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 		if err := c.compareBytes(ctx, p); err != nil {
 			return err
 		}
+		if err := c.compareCheckpoints(ctx, p); err != nil {
+			return err
+		}
 	}
 	return nil
 }

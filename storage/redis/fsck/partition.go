@@ -42,15 +42,24 @@ type bodies struct {
 	counted map[string]bool   // ids, because a scan can return a job twice
 	bytes   map[string]int    // by tube
 	marks   map[string]string // by tube, from before anything was counted; none for a repair
+
+	checkpoints, checkpointBytes int // of all tubes
 }
 
 // add adds the sizes that the check of jobs returns for these ids.
 func (b *bodies) add(ids []string, sizes []any) {
-	for i := 0; i+1 < len(sizes) && i/2 < len(ids); i += 2 {
-		name, size := fmt.Sprint(sizes[i]), sizes[i+1]
-		if n, _ := size.(int64); name != "" && !b.counted[ids[i/2]] {
-			b.counted[ids[i/2]] = true
-			b.bytes[name] += int(n)
+	for i := 0; i+2 < len(sizes) && i/3 < len(ids); i += 3 {
+		name, id := fmt.Sprint(sizes[i]), ids[i/3]
+		body, _ := sizes[i+1].(int64)
+		checkpoint, _ := sizes[i+2].(int64)
+		if name == "" || b.counted[id] {
+			continue
+		}
+		b.counted[id] = true
+		b.bytes[name] += int(body + checkpoint)
+		b.checkpointBytes += int(checkpoint)
+		if checkpoint > 0 {
+			b.checkpoints++
 		}
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,15 +65,24 @@ func startCluster(t *testing.T, apiserver string) *cluster {
 	return c
 }
 
-// freeAddr returns an address of the loopback interface with a port that no process has.
+// freeAddr returns an address of the loopback interface at which nobody listens, and which is the test's until it ends: see
+// child.FreePort, whose range and locks these are.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(12_000+mathrand.IntN(10_000)))
+		lock, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { lock.Close() })
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // start runs a program until the test ends, and then shows the end of its output if the test has failed.

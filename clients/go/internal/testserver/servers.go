@@ -63,12 +63,11 @@ func Redis(t testing.TB) *Cluster {
 func cluster(t testing.TB, name, store string, instances int) *Cluster {
 	c := &Cluster{Name: name}
 	for range instances {
-		s := redstalktest.Start(t, "--store", store)
+		s := redstalktest.Start(t, "--store", store, "-p", portOf(FreeAddr(t)))
 		c.Addrs, c.Servers = append(c.Addrs, s.Addr), append(c.Servers, s)
 	}
 	c.Restart = func(t testing.TB, i int) {
-		_, port, _ := net.SplitHostPort(c.Addrs[i])
-		c.Servers[i] = redstalktest.Start(t, "--store", store, "-p", port)
+		c.Servers[i] = redstalktest.Start(t, "--store", store, "-p", portOf(c.Addrs[i]))
 	}
 	return c
 }
@@ -76,8 +75,7 @@ func cluster(t testing.TB, name, store string, instances int) *Cluster {
 // Beanstalkd starts the real beanstalkd. The test is skipped if it is not installed.
 func Beanstalkd(t testing.TB) *Cluster {
 	addr := FreeAddr(t)
-	host, port, _ := net.SplitHostPort(addr)
-	p := run(t, addr, "beanstalkd", "-l", host, "-p", port)
+	p := run(t, addr, "beanstalkd", "-l", "127.0.0.1", "-p", portOf(addr))
 	t.Cleanup(p.Stop)
 	return &Cluster{Name: "beanstalkd", Addrs: []string{addr}, Servers: []Server{p}}
 }
@@ -91,14 +89,8 @@ type RedisServer struct {
 
 // NewRedis starts a Redis. The test is skipped if it is not installed.
 func NewRedis(t testing.TB) *RedisServer {
-	r := &RedisServer{dir: t.TempDir()}
-	for {
-		r.Addr = FreeAddr(t)
-		if r.Start(t); r.answers() {
-			break
-		}
-		r.Stop() // another process has taken the port meanwhile
-	}
+	r := &RedisServer{Addr: FreeAddr(t), dir: t.TempDir()}
+	r.Start(t)
 	t.Cleanup(func() { r.Stop() }) // once, so that servers that need it stop before it
 	return r
 }
@@ -106,21 +98,7 @@ func NewRedis(t testing.TB) *RedisServer {
 // Start starts it again after it was killed.
 func (r *RedisServer) Start(t testing.TB) {
 	t.Helper()
-	host, port, _ := net.SplitHostPort(r.Addr)
-	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
-}
-
-// answers reports whether a Redis listens at the address.
-func (r *RedisServer) answers() bool {
-	c, err := net.Dial("tcp", r.Addr)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprint(c, "PING\r\n")
-	reply, err := bufio.NewReader(c).ReadString('\n')
-	return err == nil && reply == "+PONG\r\n"
+	r.process = run(t, r.Addr, "redis-server", "--bind", "127.0.0.1", "--port", portOf(r.Addr), "--save", "", "--dir", r.dir)
 }
 
 // Save writes a snapshot.
@@ -135,17 +113,6 @@ func (r *RedisServer) Save(t testing.TB) {
 	if reply, err := bufio.NewReader(c).ReadString('\n'); err != nil || reply != "+OK\r\n" {
 		t.Fatalf("SAVE: %q, %v", reply, err)
 	}
-}
-
-// FreeAddr returns an address of the loopback interface at which nobody listens.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // A process is a server that is not redstalkd.
@@ -174,7 +141,11 @@ func run(t testing.TB, addr, program string, args ...string) *process {
 			c.Close()
 			return p
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-p.done:
+			t.Fatalf("%s has ended: %v", program, p.cmd.ProcessState)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	p.Stop()
 	t.Fatalf("%s does not listen at %s", program, addr)

@@ -108,9 +108,10 @@ function E.tell(some)
   end
 end
 
--- tell_all lets all instances ask again for all jobs whose ends they await.
+-- tell_all lets all instances ask again for all jobs whose ends they await, after it has changed which jobs leave records: so nothing is left of waits
+-- that were given up.
 function E.tell_all()
-  if call('EXISTS', WAITS) == 0 then return end
+  if call('DEL', WAITS) == 0 then return end
   for _, name in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do call('RPUSH', PREFIX .. 'wakeups:' .. name, ENDED_MESSAGE .. '*') end
 end
 

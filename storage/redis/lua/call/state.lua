@@ -44,6 +44,7 @@ local sum = {
   -- Changes of the counters with these names. There is none for ready jobs: their number
   -- follows from the others.
   urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, in_sets = 0,
+  ['held-keys'] = 0, checkpoints = 0, ['checkpoint-bytes'] = 0,
 }
 
 -- The same by tube: jobs put and deleted; jobs that have become ready, for each of which an

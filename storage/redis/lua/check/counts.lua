@@ -93,9 +93,10 @@ local function check_lease_sets(inst, here, there, from)
   return -1
 end
 
--- What was counted: reserved jobs by tube, all of them, and those in lease sets; and the sums
+-- What was counted: reserved jobs by tube, all of them, and those in lease sets; tombstones; and the sums
 -- over tubes.
 local reserved, held, in_sets = {}, 0, 0
+local tombstones = 0
 local sum = { urgent = 0, ready = 0, delayed = 0, buried = 0 }
 
 -- count_one counts a reserved job. A job of a lease set without a record was deleted.
@@ -204,11 +205,23 @@ local function check_tube(tube, is_reserved, all, urgent, lone)
   return true
 end
 
+-- count_tombstones returns how many tombstones a list has from a rank on, and the next rank.
+local function count_tombstones(over, from)
+  local first = from
+  repeat
+    local part = #call('LRANGE', PREFIX .. 'tombstones:' .. over, rank(from), rank(from + 999))
+    work, from = work + 1 + part, from + part
+    if part < 1000 then return from - first, -1 end
+  until exhausted()
+  return from - first, from
+end
+
 -- check_sums checks the counters over all tubes.
 local function check_sums()
   local report = doubt_about('')
   for _, name in ipairs({ 'urgent', 'delayed', 'buried' }) do compare(report, 'counts', name, sum[name]) end
   compare(report, 'counts', 'grouped', in_sets)
+  if call('HEXISTS', PREFIX .. 'counts', 'held-keys') == 1 then compare(report, 'counts', 'held-keys', tombstones) end -- else see slow/tick.lua
   local have = call('HMGET', PREFIX .. 'counts', 'ids', 'skipped')
   local jobs = sum.ready + sum.delayed + sum.buried + held
   compare(report, 'counts', 'deleted', math.max(number(have[1]) - number(have[2]) - jobs, 0))
@@ -287,10 +300,22 @@ function STEPS.bytes()
   return left
 end
 
--- sums urgent ready delayed buried reserved in_sets → nothing
+-- tombstones time from → next rank in the list of that time, how many were counted
+function STEPS.tombstones()
+  local n, next_rank = count_tombstones(ARGV[5], number(ARGV[6]))
+  return next_rank, n
+end
+
+-- checkpoints n bytes → nothing
+function STEPS.checkpoints()
+  compare(note, 'counts', 'checkpoints', number(ARGV[5]))
+  compare(note, 'counts', 'checkpoint-bytes', number(ARGV[6]))
+end
+
+-- sums urgent ready delayed buried reserved in_sets tombstones → nothing
 function STEPS.sums()
   for k, name in ipairs({ 'urgent', 'ready', 'delayed', 'buried' }) do sum[name] = number(ARGV[4 + k]) end
-  held, in_sets = number(ARGV[9]), number(ARGV[10])
+  held, in_sets, tombstones = number(ARGV[9]), number(ARGV[10]), number(ARGV[11])
   check_sums()
 end
 
@@ -309,7 +334,14 @@ local function at_once(instances, tubes)
   for _, tube in ipairs(tubes or call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
     if exhausted() or not check_tube(tube, reserved[tube] or 0) then return 0 end
   end
-  if not tubes then check_sums() end
+  if not tubes then
+    for _, over in ipairs(call('ZRANGE', PREFIX .. 'tombstones', '0', '-1')) do
+      local n, next_rank = count_tombstones(over, 0)
+      if next_rank >= 0 or exhausted() then return 0 end
+      tombstones = tombstones + n
+    end
+    check_sums()
+  end
   return 1
 end
 

@@ -104,11 +104,12 @@ local function check_reports(key, j)
   return call('STRLEN', checkpoint)
 end
 
--- For each job its tube and the size of its body and its checkpoint in bytes.
+-- For each job its tube, and the sizes of its body and of its checkpoint in bytes.
 local sizes = {}
-local function add_size(tube, size)
+local function add_size(tube, body, checkpoint)
   sizes[#sizes + 1] = tube
-  sizes[#sizes + 1] = size
+  sizes[#sizes + 1] = body
+  sizes[#sizes + 1] = checkpoint
 end
 
 local function check_job(key, raw)
@@ -116,10 +117,11 @@ local function check_job(key, raw)
   local j = read_header(raw)
   if not STATE[j.letter] then
     note_broken(key)
-    add_size('', 0)
+    add_size('', 0, 0)
     return
   end
-  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j) + check_reports(key, j))
+  local body = call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j)
+  add_size(j.tube, body, check_reports(key, j))
   local found, score = queues_with(key, j.tube)
   if not is_in_place(j, found) then
     local places = places_of(key, j)
@@ -143,7 +145,7 @@ for k = 4, #ARGV do
     check_job(ARGV[k], raw)
   else
     if raw ~= '' then note_broken(ARGV[k]) end
-    add_size('', 0)
+    add_size('', 0, 0)
   end
 end
 return { done, wrong, sizes, members }

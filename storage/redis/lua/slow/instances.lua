@@ -166,7 +166,7 @@ end
 --           history   how many bytes the records of ended jobs can have here
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
 --           for long  1 if the instance that has declared it dead before may be dead itself
--- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim. If the clock was set
+-- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts, ended-waits; then as reclaim. If the clock was set
 --         back, writes schedule-claims, job-batch-claims, job-batch-dues, rescans, paused, timers; and as tick
 -- Answer  for how many instances there is more to do, and for each its name and where reclaim
 --         continues; the names and last heartbeats of all instances
@@ -177,7 +177,10 @@ OPERATIONS['beat'] = function(i)
   if registering then register() end
   notice_step()
   if call('HEXISTS', COUNTS, 'batches-back') == 1 then SLOW.job_batches().look_again() end
-  if call('HGET', COUNTS, 'history') ~= ARGV[i + 3] then call('HSET', COUNTS, 'history', ARGV[i + 3]) end
+  if call('HGET', COUNTS, 'history') ~= ARGV[i + 3] then
+    call('HSET', COUNTS, 'history', ARGV[i + 3])
+    sum.ended().tell_all()
+  end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
   if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 5, n, limit) end

@@ -218,7 +218,8 @@ end
 --           timeout  ms: instances with a heartbeat within it count
 -- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-bytes, hung
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
---         this one; how many records of ended jobs there are, and how many bytes they count; how many jobs are noted as hung
+--         this one; how many records of ended jobs there are, and how many bytes they count; how many jobs are noted as hung; how many
+--         tombstones there are, how many checkpoints, and how many bytes these have
 OPERATIONS['stats'] = function(i)
   flush()
   local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
@@ -229,7 +230,8 @@ OPERATIONS['stats'] = function(i)
       if tonumber(seen[k + 1]) > NOW - ARGV[i] then living = living + 1 end
     end
   end
-  local have, fields = {}, { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped' }
+  local have = {}
+  local fields = { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped', 'held-keys', 'checkpoints', 'checkpoint-bytes' }
   local values = call('HMGET', COUNTS, unpack(fields))
   for k, field in ipairs(fields) do have[field] = tonumber(values[k] or 0) + (sum[field] or 0) end
   -- Jobs that the call has yet to put have their numbers already.
@@ -248,6 +250,9 @@ OPERATIONS['stats'] = function(i)
   answer(tonumber(call('HGET', COUNTS, 'ended-records') or 0))
   answer(tonumber(call('HGET', PREFIX .. 'ended-bytes', '') or 0))
   answer(call('ZCOUNT', PREFIX .. 'hung', format('%.0f', NOW), '+inf'))
+  answer(math.max(have['held-keys'], 0))
+  answer(have.checkpoints)
+  answer(have['checkpoint-bytes'])
   return i + 1
 end
 

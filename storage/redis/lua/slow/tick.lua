@@ -144,10 +144,26 @@ local function drop_tombstones(limit)
       if not name then break end
       names[#names + 1] = name
     end
+    sum['held-keys'] = sum['held-keys'] - #names
     if #names < limit then call('ZREM', queue, first[1]) end
     if names[1] then drop_keys(names) end
     limit = limit - math.max(#names, 1)
   end
+end
+
+-- count_held_keys sets the counter of tombstones to what is there. It is called when the counter was 0 before: so that of a partition
+-- from before version 0.3.0, which has none, is right from its first change on. Else there is little to count then. LLEN would be
+-- faster, and users of version 0.2.0 need not have allowed it.
+function SLOW.count_held_keys()
+  local n = 0
+  for _, over in ipairs(call('ZRANGE', PREFIX .. 'tombstones', '0', '-1')) do
+    local from = 0
+    repeat
+      local part = #call('LRANGE', PREFIX .. 'tombstones:' .. over, format('%d', from), format('%d', from + 999))
+      n, from = n + part, from + part
+    until part < 1000
+  end
+  call('HSET', COUNTS, 'held-keys', format('%d', n))
 end
 
 -- MIN_TOMBSTONES is how many tombstones a tick deletes at least, whatever else it does.

@@ -126,9 +126,11 @@ end
 
 -- write_slow_counters writes the counters over all tubes that only functions of slow/ change.
 function SLOW.write_slow_counters()
-  for _, name in ipairs({ 'delayed', 'buried', 'timeouts' }) do
+  for _, name in ipairs({ 'delayed', 'buried', 'timeouts', 'checkpoints', 'checkpoint-bytes' }) do
     if sum[name] ~= 0 then count_up(COUNTS, name, sum[name]) end
   end
+  local held = sum['held-keys']
+  if held ~= 0 and count_up(COUNTS, 'held-keys', held) == held then SLOW.count_held_keys() end
   if sum.unput > 0 then SLOW.return_numbers() end
   if sum.job_batches then sum.job_batches.write() end
 end

@@ -33,6 +33,7 @@ local function leave_tombstone(tube, key, number, ttl)
   local together = ttl > LONG and LONG_TOGETHER or SHORT_TOGETHER
   local over = format('%.0f', math.ceil(till / together) * together)
   if call('RPUSH', PREFIX .. 'tombstones:' .. over, name) == 1 then call('ZADD', PREFIX .. 'tombstones', over, over) end
+  sum['held-keys'] = sum['held-keys'] + 1
 end
 
 -- forget_metadata is called for a job that is about to be deleted. Its key stays taken for as

@@ -40,6 +40,13 @@ local function adopt(key)
   return call('STRLEN', key)
 end
 
+-- count_checkpoint counts that a checkpoint of a job in a tube has got another size in bytes, 0 for none.
+local function count_checkpoint(tube, before, size)
+  bytes[tube] = (bytes[tube] or 0) + size - before
+  sum['checkpoint-bytes'] = sum['checkpoint-bytes'] + size - before
+  sum.checkpoints = sum.checkpoints + (size > 0 and 1 or 0) - (before > 0 and 1 or 0)
+end
+
 -- report replaces what is set of said.progress and said.checkpoint, '' for none; said.staged says that it is the next staged
 -- record. The header of the job is written later.
 function SLOW.report(j, said)
@@ -50,7 +57,7 @@ function SLOW.report(j, said)
   if said.checkpoint then
     local before, size = had and call('STRLEN', checkpoint) or 0, #said.checkpoint
     if said.staged then size, said.staged = adopt(checkpoint), nil else write(checkpoint, said.checkpoint) end
-    bytes[j.tube] = (bytes[j.tube] or 0) + size - before
+    count_checkpoint(j.tube, before, size)
     if size ~= before then count_up(PREFIX .. 'tube:' .. j.tube, 'resized', 1) end -- for fsck beside instances
   end
   if said.progress then write(progress, said.progress ~= '' and format('%.0f ', delivery_of(j)) .. said.progress or '') end
@@ -69,7 +76,7 @@ end
 
 -- forget_reports is called for a job that is about to be deleted.
 function SLOW.forget_reports(j)
-  bytes[j.tube] = (bytes[j.tube] or 0) - SLOW.checkpoint_size(j)
+  count_checkpoint(j.tube, SLOW.checkpoint_size(j), 0)
   call('DEL', keys_of_reports(j.key))
 end
 
