@@ -16,7 +16,8 @@ func searchCommand() *cli.Command {
 		Name: "search", ArgsUsage: "[TEXT]", Action: withConn(arguments{0, 1}, search),
 		Usage: "find jobs by their id, or a text in key, group, batch, schedule, meta, reason or body (extension list-jobs)",
 		Description: "Examines all jobs of the server, or of some tubes, and shows for each of these places which jobs have the text there, and how many. Names of tubes, schedules and batches " +
-			"are searched, too. Without a TEXT, shows the jobs that match the flags. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON.",
+			"are searched, too. Without a TEXT, shows the jobs that match the flags. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON. " +
+			"Ctrl-C ends the search and shows what it has found.",
 		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "search only this `TUBE`; can be repeated"},
 			&cli.StringSliceFlag{Name: "state", Usage: "search only this `STATE`; can be repeated"},

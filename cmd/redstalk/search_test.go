@@ -46,6 +46,8 @@ var searching = []step{
 	{args: "list unpaid --since yesterday", code: exitUsage, err: "yesterday"},
 	{args: "parked --reasons", out: "JOBS  REASON\n   1  card_declined\n   1  timeout\n"},
 	{args: "parked --reasons --json --reason time", out: `{"timeout":1}` + "\n"},
+	{args: "parked --reasons --whole-reason card", out: "JOBS  REASON\n"},
+	{args: "parked --reasons --whole-reason card_declined", out: "JOBS  REASON\n   1  card_declined\n"},
 	{args: "parked --group customer-12", out: `ID.*\n6 .*\n`},
 	{args: "replay 5 --reason x", code: exitUsage, err: "either ids"},
 	{args: "replay unpaid unpiad --reason card_declined", code: exitNothing, err: "no tube unpiad"},

@@ -139,15 +139,15 @@ class Search {
     if (kind.name) this.drawLinks(kind, s);
   }
 
-  // drawLinks shows what has the text, such as groups, with its number of jobs.
+  // drawLinks shows what has the text, such as groups, with its number of jobs. What has it as its whole name comes first.
   drawLinks(kind, s) {
     const all = new Map();
     for (const j of s.jobs) {
-      const page = kind.page(j), one = all.get(page) ?? { name: kind.name(j) + (kind.inTube ? ` in ${j.tube}` : ""), page, n: 0 };
+      const page = kind.page(j), one = all.get(page) ?? { name: kind.name(j) + (kind.inTube ? ` in ${j.tube}` : ""), page, whole: kind.name(j).toLowerCase() === this.text.toLowerCase(), n: 0 };
       one.n++;
       all.set(page, one);
     }
-    const links = [...all.values()].sort((a, b) => b.n - a.n), seen = JSON.stringify(links.slice(0, 30));
+    const links = [...all.values()].sort((a, b) => b.whole - a.whole || b.n - a.n), seen = JSON.stringify(links.slice(0, 30));
     if (s.seen === seen) return; // the focus stays where it is
     s.seen = seen;
     s.links.replaceChildren(...links.slice(0, 30).map(l => make("a", { href: l.page }, withMarks(l.name, this.text), " ", make("b", {}, number(l.n)))), ...links.length > 30 ? [make("span", { className: "soft" }, `and ${number(links.length - 30)} more`)] : []);
