@@ -76,22 +76,23 @@ func testTakeBackElsewhere(t *testing.T, partitions string) {
 	if got := askLine(t, operator, "reserve-with-timeout 5"); got != "RESERVED "+id+" 1" {
 		t.Fatalf("after the worker was disconnected: %s", got)
 	}
-	testClosesItself(t, addrs[1], "")
-	testClosesItself(t, addrs[1], " $2")
+	testClosesItself(t, addrs[1])
 }
 
-// testClosesItself: a connection that closes itself gets a reply before. instance is that of the command, in which $2 is its name.
-func testClosesItself(t *testing.T, addr, instance string) {
+// testClosesItself: a connection that closes itself gets a reply before, with the name of the instance or without it.
+func testClosesItself(t *testing.T, addr string) {
 	t.Helper()
-	itself := dialNamed(t, addr, "itself")
-	awaitPage(t, itself, "list-clients", `name: "itself"`)
 	own := regexp.MustCompile(`id: (\d+), instance: "([^"]+)", [^\n]*name: "itself"`)
-	page := askPage(t, itself, "list-clients")
-	command := "close-client " + string(own.ExpandString(nil, "$1"+instance, page, own.FindStringSubmatchIndex(page)))
-	if got := askLine(t, itself, command); got != "CLOSED" {
-		t.Fatalf("%s by itself: %s", command, got)
-	}
-	if line, err := itself.Line(); err == nil {
-		t.Fatalf("it reads %q", line)
+	for _, command := range []string{"close-client $1", "close-client $1 $2"} {
+		itself := dialNamed(t, addr, "itself")
+		awaitPage(t, itself, "list-clients", `name: "itself"`)
+		page := askPage(t, itself, "list-clients")
+		command = string(own.ExpandString(nil, command, page, own.FindStringSubmatchIndex(page)))
+		if got := askLine(t, itself, command); got != "CLOSED" {
+			t.Fatalf("%s by itself: %s", command, got)
+		}
+		if line, err := itself.Line(); err == nil {
+			t.Fatalf("it reads %q", line)
+		}
 	}
 }
