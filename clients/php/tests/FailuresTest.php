@@ -206,6 +206,26 @@ final class FailuresTest extends TestCase
         self::assertThrows(DrainingException::class, fn () => (new Client($one->address()))->put('mails', 'x'));
     }
 
+    /** A put that a server refuses after it has accepted one goes over a new connection, which can lead to another server. */
+    public function testDrainingBehindOneAddress(): void
+    {
+        $listener = stream_socket_server('tcp://127.0.0.1:0');
+        $replies = [['INSERTED 1', 'DRAINING'], ['INSERTED 2', 'DRAINING'], ['DRAINING']]; // of each connection
+        if (($child = pcntl_fork()) === 0) {
+            foreach ($replies as $words) {
+                $connection = stream_socket_accept($listener, 10);
+                for (array_unshift($words, "OK 4\r\n---\n"); $words !== [] && ($line = fgets($connection)); fwrite($connection, array_shift($words)."\r\n")) {
+                    str_starts_with($line, 'put ') && fgets($connection);
+                }
+            }
+            posix_kill(getmypid(), SIGKILL); // without what PHPUnit does at the end
+        }
+        $client = new Client(stream_socket_get_name($listener, false));
+        self::assertSame([1, 2], [$client->put('default', 'a')->id, $client->put('default', 'b')->id]);
+        self::assertThrows(DrainingException::class, fn () => $client->put('default', 'c'));
+        pcntl_waitpid($child, $status);
+    }
+
     /** A signal handler can use the client while it waits. */
     public function testSignalHandler(): void
     {

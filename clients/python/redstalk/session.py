@@ -92,6 +92,7 @@ class Session:
         self._wait, self._connect_timeout, self._reply_timeout = wait, connect_timeout, reply_timeout
         self._avoid: dict[Address, float] = {}
         self._address: Address | None = None  # if connected
+        self._accepted = False  # whether the connection has put a job: if its server drains, its address can lead to another one
         self._using = ""
         self._watching: dict[str, int] = {}
         self._parser = Parser()
@@ -124,9 +125,10 @@ class Session:
                 yield Sleep(min(losses * _FIRST_PAUSE, _LONGEST_PAUSE))
                 losses += 1
                 continue
-            if reply.word == "DRAINING" and request.fails_over and (self.leases or not self.held) and self._another():
+            if reply.word == "DRAINING" and request.fails_over and (self.leases or not self.held) and (self._another() or self._accepted):
                 yield from self._drop()
                 continue
+            self._accepted = self._accepted or request.fails_over and reply.word == "INSERTED"
             try:
                 return request.result(reply)
             except UnknownResponseError:
@@ -188,6 +190,7 @@ class Session:
     def _dial(self, address: Address) -> Steps[None]:
         yield Connect(address, self._connect_timeout)
         self._parser = Parser()
+        self._accepted = False
         self._using, self._watching = DEFAULT_TUBE, {DEFAULT_TUBE: 0}
         for line in self._hello:
             reply = yield from self._exchange(line.encode() + b"\r\n")

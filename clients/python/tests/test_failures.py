@@ -178,6 +178,15 @@ class LostTest(unittest.TestCase):
         self.assertTrue(drained.lines)
         self.assertRaises(redstalk.DrainingError, redstalk.Client([drained.address]).put, "a")
 
+    def test_draining_behind_one_address(self) -> None:
+        """A put that a server refuses after it has accepted one goes over a new connection, which can lead to another server."""
+        words = iter(["INSERTED 1", "DRAINING", "INSERTED 2", "DRAINING", "DRAINING"])
+        server = self.enterContext(Fake(lambda _, line: CAPABILITIES if line == "capabilities" else next(words)))
+        client = redstalk.Client([server.address])
+        self.assertEqual([client.put("a"), client.put("b"), server.connections], [1, 2, 2])
+        self.assertRaises(redstalk.DrainingError, client.put, "c")
+        self.assertEqual(server.connections, 3)
+
     def test_cancelled_command_leaves_no_reply(self) -> None:
         async def run(address: Any) -> None:
             async with redstalk.AsyncClient(address) as c:

@@ -143,6 +143,17 @@ class LostTest < Minitest::Test
     assert_raises(Redstalk::DrainingError) { Redstalk::Client.new(drained.address).put("a") }
   end
 
+  # A put that a server refuses after it has accepted one goes over a new connection, which can lead to another server.
+  def test_draining_behind_one_address
+    words = ["INSERTED 1", "DRAINING", "INSERTED 2", "DRAINING", "DRAINING"]
+    last = 0
+    server = fake_server { |number, line| (last = number) && line == "capabilities" ? CAPABILITIES : words.shift }
+    client = Redstalk::Client.new(server.address)
+    assert_equal [1, 2, 2], [client.put("a").id, client.put("b").id, last]
+    assert_raises(Redstalk::DrainingError) { client.put("c") }
+    assert_equal 3, last
+  end
+
   def test_addresses
     ["", "a:b", "a:1:2", []].each { |address| assert_raises(ArgumentError, address) { Redstalk::Client.new(address) } }
   end

@@ -102,7 +102,7 @@ export class Commands {
     return receipt(await this.sendPut({ ...putLine(body.length, options), body, tube, ok: ['INSERTED'] }));
   }
 
-  /** Sends a put, and if the server drains, to the other addresses. These have connections of their own, as leases and reserved jobs are with the first. */
+  /** Sends a put, and if the server drains, over other connections. These are not the first one, as leases and reserved jobs are with the first. */
   private async sendPut(command: Command): Promise<Reply> {
     try {
       return await this.connection.send(command);

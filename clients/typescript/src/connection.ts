@@ -86,10 +86,14 @@ export class Connection {
     return this.capabilities;
   }
 
-  /** New connections, one for each address, for what this one's server refuses. They do not wait long for one that is down. */
+  /**
+   * New connections, one for each address, for what this one's server refuses: also to its own address, which can lead to several
+   * servers. They do not wait long for one that is down.
+   */
   others(): Connection[] {
     const { addresses = [], wait = 10_000 } = this.options;
-    return addresses.length < 2 ? [] : addresses.map(address => new Connection({ ...this.options, addresses: [address], wait: Math.min(wait, 1_000) }));
+    const places = addresses.length ? addresses.map(address => ({ addresses: [address] })) : [{}];
+    return places.map(place => new Connection({ ...this.options, ...place, wait: Math.min(wait, 1_000) }));
   }
 
   /** Closes the connection. Commands without a reply fail. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { Queue, Worker } from 'redstalk';
+import { Client, DrainingError, Queue, Worker } from 'redstalk';
 import { Lease } from '../dist/esm/lease.js';
 import { freePort, serveKind } from './servers.mjs';
 
@@ -180,4 +180,12 @@ test('options that no worker can have are errors at the call', () => {
   for (const [name, processor, concurrency] of [['a b', () => {}, 1], ['a', undefined, 1], ['a', () => {}, 0], ['a', () => {}, NaN]]) {
     assert.throws(() => new Worker(name, processor, { concurrency }), TypeError);
   }
+});
+
+test('a put that a draining server refuses goes over another connection, which its address can lead elsewhere', async t => {
+  const replies = ['INSERTED 1', 'DRAINING', 'INSERTED 2', 'DRAINING', 'DRAINING'];
+  const client = new Client({ port: await fake(t, word => word === 'put' ? replies.shift() : word === 'capabilities' && oneJob.capabilities) });
+  t.after(() => client.close());
+  assert.deepEqual([(await client.put('a')).id, (await client.put('b')).id], ['1', '2']);
+  await assert.rejects(client.put('c'), DrainingError);
 });

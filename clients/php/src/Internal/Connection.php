@@ -19,6 +19,9 @@ final class Connection
     /** Whether it has not failed and was not closed. */
     public bool $open = true;
 
+    /** Whether it has put a job: if its server drains, its address can lead to another one. */
+    public bool $accepted = false;
+
     /** @var array<string, true> what the server can do beyond beanstalkd */
     public array $capabilities = [];
 

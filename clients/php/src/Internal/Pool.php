@@ -166,7 +166,8 @@ final class Pool
 
             return $command->repeat && !$last ? null : self::unknown($command, $cause);
         }
-        if ($reply->word === 'DRAINING' && $command->body !== null && $this->dialer->failed($connection->address)) {
+        $connection->accepted = $connection->accepted || $command->body !== null && $reply->word === 'INSERTED';
+        if ($reply->word === 'DRAINING' && $command->body !== null && ($this->dialer->failed($connection->address) || $connection->accepted)) {
             $connection->close(); // another server accepts the put
 
             return null;

@@ -28,6 +28,7 @@ module Redstalk
       @held = {} # by id: reserved jobs that are not finished
       @capabilities = Set.new
       @connection = 0 # the number of the connection
+      @accepted = false # whether it has put a job: if its server drains, its address can lead to another one
       @closed = false
     end
 
@@ -162,7 +163,8 @@ module Redstalk
 
     # Reports whether a put is to be sent to another server, as this one drains.
     def moves_on?(call, reply)
-      reply.word == "DRAINING" && call.request.fails_over && (leases? || @held.empty?) && another?
+      @accepted ||= call.request.fails_over && reply.word == "INSERTED"
+      reply.word == "DRAINING" && call.request.fails_over && (leases? || @held.empty?) && (another? || @accepted)
     end
 
     def use_before(tube)
@@ -214,7 +216,7 @@ module Redstalk
     def dial(address)
       @address = address
       @io = Connection.new(address, @tls, @connect_timeout)
-      ready = false
+      ready = @accepted = false
       @using, @watching = DEFAULT_TUBE, { DEFAULT_TUBE => 0 }
       @hello.each { |line| introduce(line) }
       reply = ask("capabilities")
