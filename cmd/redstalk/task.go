@@ -67,7 +67,7 @@ func withConn(n arguments, f func(*task) error) cli.ActionFunc {
 		if t.conn, err = t.dialer.connect(); err != nil {
 			return err
 		}
-		defer t.conn.Close()
+		defer func() { t.conn.Close() }() // perhaps another one by then
 		return f(t)
 	})
 }

@@ -24,6 +24,8 @@ type dialect struct {
 	age       string             // SQL of how many seconds ago a row was made
 	body      string             // SQL of the body of a row
 	size      string             // and of its length in bytes
+	tube      string             // and of its tube, compared byte by byte
+	reopened  bool               // connections are not kept: another file can take the place of the database
 	silence   string             // SQL that makes the database end a transaction that is silent for %d seconds; "": none is silent
 	remove    string             // SQL with %[1]s for the quoted name of the table, and %[2]s for the ids of rows to delete
 
@@ -62,6 +64,9 @@ func Open(url, table string) (*Database, error) {
 	if d == nil {
 		return nil, errors.New("the URL of the database is none of postgres://, mysql://, mariadb:// and sqlite:PATH")
 	}
+	if misread(url) {
+		return nil, errors.New("the URL of the database is invalid: it has an @ that does not end a user and password; write / ? # @ in these as %2F %3F %23 %40")
+	}
 	if !validTable.MatchString(table) {
 		return nil, fmt.Errorf("%q is not the name of a table: up to 63 letters, digits and _", table)
 	}
@@ -71,8 +76,23 @@ func Open(url, table string) (*Database, error) {
 		return nil, fmt.Errorf("the URL of the database is invalid: %w", db.redact(err))
 	}
 	db.pool.SetMaxOpenConns(maxConns)
-	db.pool.SetMaxIdleConns(maxConns)
+	db.reconnect()
 	return db, nil
+}
+
+// reconnect drops the connections that are not in use: they can be to a server that another one has replaced.
+func (db *Database) reconnect() {
+	db.pool.SetMaxIdleConns(-1)
+	if !db.dialect.reopened {
+		db.pool.SetMaxIdleConns(maxConns)
+	}
+}
+
+// misread reports whether a URL has a user and password of which special characters are not escaped, so that they count as its host
+// and path, which messages show.
+func misread(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Opaque == "" && u.Host != "" && u.User == nil && strings.Contains(text, "@")
 }
 
 // maxConns is the number of connections to a database: for the rounds and for the metrics.

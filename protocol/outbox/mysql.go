@@ -22,7 +22,7 @@ var mysqlSchema string
 var mysql = &dialect{
 	schema: mysqlSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "?", quote: "`",
 	age:  "TIMESTAMPDIFF(MICROSECOND, created, CURRENT_TIMESTAMP(3)) / 1e6",
-	body: "body", size: "octet_length(body)",
+	body: "body", size: "octet_length(body)", tube: "CAST(tube AS BINARY)",
 	silence: "SET SESSION wait_timeout = %d",
 	remove:  "DELETE %[1]s FROM %[1]s FORCE INDEX (PRIMARY) WHERE id IN (%[2]s)",
 	open:    openMySQL,

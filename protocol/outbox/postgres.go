@@ -17,7 +17,7 @@ var postgresSchema string
 var postgres = &dialect{
 	schema: postgresSchema, locks: true, isolation: sql.LevelReadCommitted, parameter: "$1", quote: `"`,
 	age:  "EXTRACT(EPOCH FROM clock_timestamp() - created)",
-	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))", remove: removeByID,
+	body: "COALESCE(bytes, convert_to(body, 'UTF8'))", size: "COALESCE(octet_length(bytes), octet_length(body))", tube: "tube", remove: removeByID,
 	silence: "SET LOCAL idle_in_transaction_session_timeout = '%ds'",
 	open:    openPostgres, listen: listenPostgres,
 }

@@ -108,7 +108,7 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, r.limit)
 	defer stop()
-	one := &round{Relay: r, server: r.putter}
+	one := &round{Relay: r, server: r.putter, end: time.Now().Round(0).Add(r.limit)}
 	databaseErr, serverErr := one.run(ctx)
 	r.Metrics.databaseAway.Store(databaseErr != nil)
 	r.Metrics.serverAway.Store(serverErr != nil)
@@ -116,6 +116,7 @@ func (r *Relay) step(ctx context.Context) (more bool, err error) {
 		r.Metrics.databaseErrors.Add(1)
 		err = r.db.redact(databaseErr)
 		r.database.begin(r, "the database", err)
+		r.db.reconnect()
 	} else {
 		r.database.end(r)
 	}

@@ -387,13 +387,62 @@ func TestSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tx.Rollback()
-			if err := (&round{Relay: New(still)}).read(t.Context(), tx); err != nil {
+			putter, err := newPutter(dial(t, addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen := &round{Relay: New(still), server: putter, end: time.Now().Round(0)}
+			if err := frozen.read(t.Context(), tx); err != nil {
 				t.Fatal(err)
 			}
 			startRelay(t, e, addr, nil)
 			waitFor(t, "the rows", func() bool { return rows(t, pool, "true") == 0 })
-			if got := bodies(t, dial(t, addr), "mails"); !slices.Equal(got, want) {
+			c := dial(t, addr)
+			if got := bodies(t, c, "mails"); !slices.Equal(got, want) {
 				t.Errorf("%q", got)
+			}
+			frozen.server.keys = false // as if the server had forgotten the keys
+			if err := frozen.put(); err != nil {
+				t.Error(err)
+			}
+			if got := bodies(t, c, "mails"); len(got) > 0 || frozen.remove(t.Context(), tx) != nil {
+				t.Errorf("%q are put again", got)
+			}
+		})
+	}
+}
+
+// TestReplaced: after an error the relay connects to the database anew, which another server can have replaced; and the file of SQLite can be
+// replaced at any time.
+func TestReplaced(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		e, other := newSQLite(t), newSQLite(t)
+		e.withTable(t)
+		r := startRelay(t, e, redstalkd(t), nil)
+		e.insert(t, e.open(t), "mails", "one", "")
+		waitFor(t, "a row", func() bool { return r.Metrics.Put() == 1 })
+		other.insert(t, other.withTable(t), "mails", "two", "")
+		if err := os.Rename(strings.TrimPrefix(other.url, "sqlite:"), strings.TrimPrefix(e.url, "sqlite:")); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the row of the new file", func() bool { return r.Metrics.Put() == 2 })
+	})
+	for name, readOnly := range map[string]string{"postgres": "default_transaction_read_only", "mariadb": "tx_read_only"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engines[name](t)
+			pool := e.withTable(t)
+			r := startRelay(t, e, redstalkd(t), func(r *Relay) { r.db.pool.SetMaxOpenConns(1) })
+			e.insert(t, pool, "mails", "one", "")
+			waitFor(t, "a row", func() bool { return r.Metrics.Put() == 1 })
+			if _, err := r.db.pool.Exec("SET SESSION " + readOnly + " = 1"); err != nil { // as after a failover
+				t.Fatal(err)
+			}
+			e.insert(t, pool, "mails", "two", "")
+			waitFor(t, "another row", func() bool { return r.Metrics.Put() == 2 })
+			if r.count("the database") == 0 {
+				t.Error("the connection was not read-only")
 			}
 		})
 	}
@@ -450,8 +499,8 @@ func insertMany(t testing.TB, e *engine, n int) (all []string) {
 	return all
 }
 
-// TestRefused: a tube that takes no jobs does not hold up others, and its rows come later. So it is with a
-// server that takes none at all.
+// TestRefused: a tube that takes no jobs does not hold up others, also if their names differ only in case, and its rows come later. So
+// it is with a server that takes none at all.
 func TestRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, e *engine) {
 		pool, addr := e.withTable(t), redstalkd(t)
@@ -463,9 +512,10 @@ func TestRefused(t *testing.T) {
 			e.insert(t, pool, "full", "x", "")
 		}
 		e.insert(t, pool, "mails", "first", "")
+		e.insert(t, pool, "FULL", "another tube", "")
 		r := startRelay(t, e, addr, nil)
-		waitFor(t, "the other tube", func() bool { return rows(t, pool, "tube = 'mails'") == 0 })
-		if n := rows(t, pool, "tube = 'full' AND error IS NULL"); n != batch+9 {
+		waitFor(t, "the other tubes", func() bool { return r.Metrics.Put() == 3 })
+		if n := rows(t, pool, "error IS NULL"); n != batch+9 {
 			t.Errorf("%d rows of the full tube wait, not %d", n, batch+9)
 		}
 		if n := r.count("rows of tube full wait: the server answered OUT_OF_MEMORY"); n != 1 {

@@ -26,8 +26,13 @@ type round struct {
 	*Relay
 	server *putter
 	rows   []*row
-	more   bool // there can be more rows
+	end    time.Time // of the limit of the round, by the wall clock, which goes on while the process or its machine stands still
+	more   bool      // there can be more rows
 }
+
+// isOver reports whether the round has lasted so long that its rows can be those of another relay by now, and the server can have
+// forgotten their keys.
+func (r *round) isOver() bool { return time.Now().Round(0).After(r.end) }
 
 // querier is a database or a transaction.
 type querier interface {
@@ -90,7 +95,7 @@ func (r *round) read(ctx context.Context, from querier) error {
 func (r *round) lock(ctx context.Context, from querier) (ids []int64, err error) {
 	query := fmt.Sprintf("SELECT id, %s FROM %s WHERE error IS NULL", r.db.dialect.size, r.db.quoted())
 	if names, _ := r.tubes.paused(time.Now()); len(names) > 0 {
-		query += " AND tube NOT IN ('" + strings.Join(names, "', '") + "')" // names of tubes have no quotes
+		query += " AND " + r.db.dialect.tube + " NOT IN ('" + strings.Join(names, "', '") + "')" // names of tubes have no quotes
 	}
 	query += fmt.Sprintf(" ORDER BY id LIMIT %d", batch)
 	if r.db.dialect.locks {
@@ -135,6 +140,9 @@ func (r *round) put() error {
 	}
 	last, end := "", time.Now().Add(r.limit/6)
 	for i, tube := range order {
+		if r.isOver() {
+			break
+		}
 		if i > 0 && time.Now().After(end) { // the server is slow: the rows stay for the next round
 			r.more = true
 			break

@@ -18,7 +18,7 @@ var sqliteSchema string
 var sqlite = &dialect{
 	schema: sqliteSchema, parameter: "?", quote: `"`,
 	age:  "(julianday('now') - julianday(created)) * 86400",
-	body: "body", size: "octet_length(body)", remove: removeByID,
+	body: "body", size: "octet_length(body)", tube: "tube", reopened: true, remove: removeByID,
 	open: openSQLite,
 }
 

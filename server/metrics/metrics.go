@@ -105,7 +105,7 @@ var definitions = []Definition{
 
 	{"redstalk_ready", gauge, nil, "1 if /readyz answers 200, else 0."},
 	{"redstalk_draining", gauge, nil, "1 while puts are refused, else 0."},
-	{"redstalk_timer_lag_seconds", gauge, nil, "How late timed events are, such as the end of a delay."},
+	{"redstalk_timer_lag_seconds", gauge, nil, "How late timed events are, such as the end of a delay; what was due before the start is late from then on."},
 	{"redstalk_snapshot_age_seconds", gauge, nil, "Age of the store's figures in this answer."},
 	{"redstalk_build_info", gauge, []string{"version"}, "Version of the program; always 1."},
 }

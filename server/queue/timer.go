@@ -35,6 +35,7 @@ type timer struct {
 	timer *time.Timer
 	at    time.Time     // when the timer fires, or should have fired
 	last  time.Duration // how late it was when it fired last
+	done  time.Time     // nothing that was due was left then. What was due before has come since, by a start, a set clock or from the disk
 
 	// The rest belongs to run.
 	late    telemetry.Throttle
@@ -42,10 +43,11 @@ type timer struct {
 }
 
 func newTimer(store storage.Store, lists *waitlists, bodies *body.Pool, log *slog.Logger, quit <-chan struct{}) *timer {
+	now := time.Now()
 	return &timer{
 		store: store, lists: lists, bodies: bodies, log: log,
 		quit: quit, ended: make(chan struct{}),
-		timer: time.NewTimer(0), at: time.Now(),
+		timer: time.NewTimer(0), at: now, done: now,
 	}
 }
 
@@ -54,10 +56,14 @@ func (t *timer) due(in time.Duration) {
 	t.set(time.Now().Add(min(in, RetryEvery)), false)
 }
 
-// set arms the timer for at. Unless again is set, it only makes the timer earlier.
+// set arms the timer for at. Unless again is set, it only makes the timer earlier. The timer is not late for what came
+// late.
 func (t *timer) set(at time.Time, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if at.Before(t.done) {
+		at = t.done
+	}
 	if again || at.Before(t.at) {
 		t.at = at
 		t.timer.Reset(time.Until(at))
@@ -115,10 +121,16 @@ func (t *timer) tick(all bool) time.Duration {
 	if all && t.store.Shared() {
 		tick = t.store.TickAll
 	}
+	began := time.Now()
 	next, err := tick()
 	if err != nil {
 		t.log.Debug("tick failed", "err", err)
 		return retryTick
+	}
+	if next > 0 {
+		t.mu.Lock()
+		t.done = began
+		t.mu.Unlock()
 	}
 	return next
 }

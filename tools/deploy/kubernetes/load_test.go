@@ -131,10 +131,10 @@ func (l *ledger) missing() (n int) {
 	return n
 }
 
-// pythonLoad starts the client of Python.
-func pythonLoad(t *testing.T, addresses string) load {
+// pythonLoad starts a client of Python, with a tube of its own.
+func pythonLoad(t *testing.T, name, addresses string) load {
 	t.Helper()
-	cmd := exec.Command("python3", "testdata/load.py", addresses, "python")
+	cmd := exec.Command("python3", "testdata/load.py", addresses, strings.ReplaceAll(name, " ", "-"))
 	cmd.Env = append(cmd.Environ(), "PYTHONPATH=../../../clients/python")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -154,7 +154,7 @@ func pythonLoad(t *testing.T, addresses string) load {
 	if line, err := lines.ReadString('\n'); line != "started\n" {
 		t.Fatalf("Python says %q, %v: %s", line, err, stderr.String())
 	}
-	return load{"Python", func() outcome {
+	return load{name, func() outcome {
 		in.Close()
 		text, err := io.ReadAll(lines)
 		var got outcome
@@ -165,7 +165,7 @@ func pythonLoad(t *testing.T, addresses string) load {
 			err = cmd.Wait()
 		}
 		if err != nil {
-			t.Errorf("Python: %v: %q %s", err, text, stderr.String())
+			t.Errorf("%s: %v: %q %s", name, err, text, stderr.String())
 		}
 		return got
 	}}

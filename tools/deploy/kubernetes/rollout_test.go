@@ -45,15 +45,16 @@ type pod struct {
 	ended      chan struct{}
 }
 
-// TestRollingUpdate: while each instance is replaced as the chart does it, clients under load that have two addresses of the service
-// see no error, and no job is lost.
+// TestRollingUpdate: while each instance is replaced as the chart does it, clients under load that have one address of the service or
+// two see no error, and no job is lost.
 func TestRollingUpdate(t *testing.T) {
 	if *bin == "" {
 		t.Skip("without -bin: make test-kubernetes-update")
 	}
 	d := deploy(t)
-	addresses := d.service.listen(t) + "," + d.service.listen(t)
-	loads := []load{goLoad(t, addresses), pythonLoad(t, addresses)}
+	one := d.service.listen(t)
+	two := one + "," + d.service.listen(t)
+	loads := []load{goLoad(t, two), pythonLoad(t, "Python", two), pythonLoad(t, "Python with one address", one)}
 	time.Sleep(3 * time.Second) // of load
 	began := time.Now()
 	d.roll()
