@@ -1,6 +1,6 @@
 // All tubes, live.
 import { make, compare, number, rate, span, plural, remember, attempt, problemOf, button, ask, note, wrongDuration, durations } from "./ui.js";
-import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage, searchPage } from "./api.js";
+import { call, tubes, follow, stream, setFollowing, may, mayOn, mayEverywhere, readRights, tubePath, tubePage, searchPage } from "./api.js";
 import { HungBanner } from "./hung.js";
 import { Rows } from "./rows.js";
 import { spark } from "./chart.js";
@@ -170,7 +170,7 @@ class Overview {
     const known = stream.at > 0;
     this.empty.hidden = this.list.length > 0;
     this.rows.element.hidden = !this.list.length;
-    this.drawEmpty(!known || this.problem.element.textContent ? "" : tubes.size ? "No tube matches the filter." : "There are no tubes yet. Put a job to create one.");
+    this.drawEmpty(!known || this.problem.element.textContent ? "" : tubes.size ? "No tube matches the filter." : mayEverywhere("list") ? "There are no tubes yet. Put a job to create one." : "There is no tube that you may list.");
     const matches = this.list.length < tubes.size ? `${number(this.list.length)} of ${plural(tubes.size, "tube")}` : "";
     if (this.matches.textContent !== matches) this.matches.textContent = matches;
     const paused = stream.state === "paused";

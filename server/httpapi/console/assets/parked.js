@@ -8,7 +8,7 @@ import { excerptOf } from "./body.js";
 import { jobColumns } from "./tube.js";
 
 const mostChips = 12; // of tubes, and of reasons
-const narrow = matchMedia("(max-width: 720px)");
+const narrow = matchMedia("(max-width: 900px)");
 
 const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
 

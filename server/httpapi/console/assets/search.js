@@ -7,7 +7,7 @@ import { excerptOf } from "./body.js";
 import { readRecord } from "./ended.js";
 
 const most = 10_000; // jobs that are found before the search asks whether to go on
-const shownAtFirst = 20, step = 200; // jobs of a group of results
+const shownAtFirst = 5, step = 200; // jobs of a group of results, so that the next group is in sight
 
 // kinds are the places where the text can be, in the order of the page. page returns the address of what has the text in a job, and name its name.
 const kinds = [
