@@ -22,6 +22,7 @@ type task struct {
 	used         string    // the tube of the connection, "" until use was sent
 	maxBody      int       // the longest body that the server takes; 0 until asked for
 	progress     *progress // of a long command; nil: there is none
+	unread       bool      // the text of a search was not looked for in a body, as the user may not read it
 }
 
 // arguments is the least and the largest number of arguments of a command; most < 0 is no
