@@ -70,8 +70,13 @@ func answerListClients(s *session, r *request, _ *storage.Answer) {
 
 func planCloseClient(s *session, c *protocol.Command, r *request) {
 	instance, id := string(c.To), tube.Holder(c.ID)
+	closed := func(s *session) { s.out.Done(protocol.CloseClient) }
+	if id == s.holder && s.queue.IsHere(instance) { // it ends as with quit, but after the reply
+		r.ask, s.quit = &question{started: true, reply: closed}, true
+		return
+	}
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
-		return func(s *session) { s.out.Done(protocol.CloseClient) }, s.queue.CloseClient(ctx, instance, id)
+		return closed, s.queue.CloseClient(ctx, instance, id)
 	})
 }
 

@@ -1,40 +1,43 @@
 package server
 
 import (
+	"context"
+
 	"redstalk/protocol"
-	"redstalk/storage"
+	"redstalk/server/access"
 	"redstalk/tube"
 )
 
 // This file has list-hung.
 
 func init() {
-	addVerbs(map[protocol.Verb]handler{protocol.ListHung: {planListHung, answerListHung}})
+	addVerbs(map[protocol.Verb]handler{protocol.ListHung: {planListHung, answerAsked}})
 }
 
+// planListHung asks for the jobs in tubes that the client may list.
 func planListHung(s *session, _ *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.ListHung, MaxJobs: tube.MaxListed})
+	shows := func(string) bool { return true }
+	if s.principal != nil {
+		user := s.principal.user // the session can get another one meanwhile
+		shows = func(tube string) bool { return user.On(tube)&access.List != 0 }
+	}
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		found, err := s.queue.Hung(ctx, shows)
+		return func(s *session) { s.out.OK(hungPage(found)) }, err
+	})
 }
 
-// answerListHung writes a line for each job in a tube that the client may read.
-func answerListHung(s *session, _ *request, a *storage.Answer) {
-	var lines []*protocol.FlowMap
-	for i := range a.Result.Jobs {
-		j := &a.Result.Jobs[i]
-		if len(s.visible([]string{j.Tube})) == 0 {
-			continue
-		}
-		m := new(protocol.FlowMap)
+// hungPage has a line for each job.
+func hungPage(jobs []tube.JobStats) []byte {
+	var p protocol.Page
+	p.List("jobs", len(jobs))
+	for i := range jobs {
+		j, m := &jobs[i], new(protocol.FlowMap)
 		m.Uint("id", j.ID)
 		m.Quoted("tube", j.Tube)
 		m.Uint("ttr", uint64(j.TTR))
 		m.Int("held-ms", j.HeldFor.Milliseconds())
-		lines = append(lines, m)
+		p.Flow(m)
 	}
-	var p protocol.Page
-	p.List("jobs", len(lines))
-	for _, line := range lines {
-		p.Flow(line)
-	}
-	s.out.OK(p.Bytes())
+	return p.Bytes()
 }

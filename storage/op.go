@@ -61,6 +61,7 @@ type Args struct {
 	Key    string
 	To     string
 	Cursor string
+	Skip   int // ListHung: how many jobs come before those that are listed
 	Lease  uint64
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	By     string // Move: the name of the client that holds the job, a copy, at most tube.MaxHolder bytes; "": it has none

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 
 	"redstalk/tube"
 )
@@ -21,6 +22,9 @@ type Held struct {
 	First []uint64 // ids of some of these jobs, on each partition the next whose TTR ends first
 }
 
+// ErrNoPeer is the error of PeerStore if there is no server of the name, or not any more.
+var ErrNoPeer = errors.New("there is no such instance")
+
 // PeerStore is a Store that several servers share, and through which they can ask each other
 // questions. A question is answered by the PeerListener of the server asked. Nothing is stored
 // or sent when nobody asks.
@@ -34,7 +38,8 @@ type PeerStore interface {
 	// answer until ctx ends, or is known to be silent, has no answer.
 	AskPeers(ctx context.Context, from, question string) ([]PeerAnswer, error)
 
-	// AskPeer asks the server of that name. Without an answer until ctx ends it returns an error.
+	// AskPeer asks the server of that name. Without an answer until ctx ends it returns an error, which is
+	// ErrNoPeer if there is no such server.
 	AskPeer(ctx context.Context, peer, question string) (answer string, err error)
 
 	// AskHolder is AskPeer for the server that a job's stats name in HeldAt.

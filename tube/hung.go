@@ -1,6 +1,7 @@
 package tube
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -33,19 +34,13 @@ func (m *jobs) noteHung(j *Job) {
 // HungJobs returns how many jobs count as hung.
 func (m *jobs) HungJobs() int { return len(m.hung) }
 
-// Hung returns jobs that count as hung with HeldFor, in the order of their ids: up to limit, any of them if there are more.
-func (m *Machine) Hung(now Instant, limit int) []JobStats {
-	ids := make([]uint64, 0, min(limit, len(m.hung)))
-	for id := range m.hung {
-		if len(ids) == limit {
-			break
-		}
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	all := make([]JobStats, len(ids))
-	for i, id := range ids {
-		j := m.Find(id)
+// Hung returns jobs that count as hung with HeldFor, in the order of their ids: up to limit of them, without the first ones.
+func (m *Machine) Hung(now Instant, skip, limit int) []JobStats {
+	ids := slices.Sorted(maps.Keys(m.hung))
+	ids = ids[min(skip, len(ids)):]
+	all := make([]JobStats, min(limit, len(ids)))
+	for i := range all {
+		j := m.Find(ids[i])
 		all[i] = m.jobStats(now, j)
 		all[i].HeldFor = max(time.Duration(now-j.delivered()), 0)
 	}

@@ -145,7 +145,7 @@ func waitCommand() *cli.Command {
 	return &cli.Command{
 		Name: "wait", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, waitForEnd),
 		Usage:       "wait until a job has ended, and print its result (extension results)",
-		Description: "Exit code 0 says that a worker has done the job, 7 that it has ended in another way or is parked, 3 that it has not ended in time, or is unknown.",
+		Description: "Exit code 0 says that a worker has done the job, 7 that it has ended in another way or is parked, 3 that it has not ended in time, or is unknown. If the connection fails meanwhile, it is made again.",
 		Flags:       []cli.Flag{endWaitFlag("1m", "")},
 	}
 }
@@ -203,26 +203,50 @@ func (t *task) printEnd(id uint64, wait time.Duration) error {
 	return err
 }
 
-// awaitEnd waits for the end of a job. A long wait uses several commands, so that a dead connection is noticed.
+// awaitEnd waits for the end of a job. If the connection fails it connects again: the job goes on meanwhile.
 func (t *task) awaitEnd(doing string, id uint64, wait time.Duration) (how string, body []byte, err error) {
-	ctx := t.Context.Context
-	defer context.AfterFunc(ctx, func() { t.conn.Close() })()
-	patience := t.conn.Timeout
-	defer func() { t.conn.Timeout = patience }()
-	for end := time.Now().Add(wait); ; {
-		now := longestWait
-		if wait != forever {
-			now = min(now, max(0, time.Until(end)))
+	ctx, end := t.Context.Context, time.Now().Add(wait)
+	left := func() time.Duration {
+		if wait == forever {
+			return longestWait
 		}
-		seconds := wholeSeconds(now)
-		t.conn.Timeout = patience + time.Duration(seconds)*time.Second
-		err = t.conn.Ask(fmt.Appendf(nil, "wait-job %d %d\r\n", id, seconds), 1, func(r *client.Reply) error {
+		return min(longestWait, max(0, time.Until(end)))
+	}
+	for attempt := 0; ; attempt++ {
+		how, body, err = t.askForEnd(doing, id, left)
+		if codeOf(err) != exitServer || left() == 0 {
+			return how, body, err
+		}
+		t.infof("redstalk: %v; connecting again", err)
+		select {
+		case <-time.After(min(left(), pauses[min(attempt, len(pauses)-1)])):
+		case <-ctx.Done():
+			return "", nil, interrupted(doing)
+		}
+		if conn, err := t.dialer.connect(); err == nil {
+			t.conn.Close()
+			t.conn = conn
+		} else if codeOf(err) != exitServer {
+			return "", nil, err
+		}
+	}
+}
+
+// askForEnd asks for the end of a job as long as time is left. That takes several commands if it is long, so that a dead connection is noticed.
+func (t *task) askForEnd(doing string, id uint64, left func() time.Duration) (how string, body []byte, err error) {
+	ctx, conn := t.Context.Context, t.conn
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	patience := t.dialer.limit
+	for {
+		seconds := wholeSeconds(left())
+		conn.Timeout = patience + time.Duration(seconds)*time.Second
+		err = conn.Ask(fmt.Appendf(nil, "wait-job %d %d\r\n", id, seconds), 1, func(r *client.Reply) error {
 			switch {
 			case r.Word == client.Ended:
 				how, body = string(r.Rest), append(body, r.Body...)
 			case string(r.Line) == "NOT_KEPT":
 				return failure{exitFailed, fmt.Errorf("%s: it leaves no record, since neither its put nor the policy of its tube has keep", doing)}
-			case r.Word != client.TimedOut, wait != forever && !time.Now().Before(end):
+			case r.Word != client.TimedOut, left() == 0:
 				return replyError(doing, r)
 			}
 			return nil

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // TestResultOfCommand: what the command of reserve --exec prints is the result of its job, if a record of that is kept.
@@ -37,4 +40,31 @@ func TestPutAndWait(t *testing.T) {
 	if got := runIn(t.Context(), "", "put", "-t", "e", "--wait", "1s", "ping", "-s", addr); got.code != exitNothing || got.out != "" || time.Since(begun) < time.Second {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestWaitOverRestart: a wait goes on when the server is killed and starts again.
+func TestWaitOverRestart(t *testing.T) {
+	t.Parallel()
+	store := "embedded:" + t.TempDir()
+	server, addr := child.Serve(t, exec.Command(redstalkd, "--store", store))
+	var out, said buffer
+	var waiter sync.WaitGroup
+	waiter.Go(func() {
+		args := []string{"redstalk", "put", "-t", "e", "--wait", "forever", "ping", "-s", addr}
+		if code := run(t.Context(), stdio{strings.NewReader(""), &out, &said}, args); code != 0 || out.String() != "PING" {
+			t.Errorf("exit code %d, %q: %s", code, out.String(), said.String())
+		}
+	})
+	await(t, "the put", func() bool { return strings.Contains(said.String(), "waiting for job") })
+	server.Kill()
+	await(t, "another try", func() bool { return strings.Contains(said.String(), "connecting again") })
+	again, err := child.Start(exec.Command(redstalkd, "--store", store, "-l", addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Kill()
+	await(t, "the server", func() bool {
+		return runIn(t.Context(), "", "reserve", "-t", "e", "--count", "1", "--exec", "tr a-z A-Z", "-s", addr).code == 0
+	})
+	waiter.Wait()
 }

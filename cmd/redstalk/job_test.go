@@ -195,4 +195,8 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}
+	on(t, addr)("put", "--key", "hell", "good bye")
+	if got := runIn(t.Context(), "", "-s", addr, "search", "hell"); strings.Count(got.out, "\n") != 2 || !strings.Contains(got.err, "not searched where you lack the right read") {
+		t.Errorf("a text that one job has in its body, and one in its key: %+v", got)
+	}
 }

@@ -24,6 +24,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "batch", Usage: "only members of this `BATCH`, and jobs after it"},
 		&cli.StringFlag{Name: "schedule", Usage: "only jobs that this `SCHEDULE` has put"},
 		&cli.StringFlag{Name: "reason", Usage: "only jobs with this `TEXT` in the reason of the last failure, or in why the server parked them"},
+		&cli.StringFlag{Name: "whole-reason", Usage: "only jobs with this `REASON`, as parked --reasons shows it"},
 		&cli.StringFlag{Name: "since", Usage: "only jobs that failed last at this `TIME` or later, or were put then if they have not failed: a time as --at of put, or a duration ago such as 2h"},
 		&cli.StringFlag{Name: "until", Usage: "the same at this `TIME` or before"},
 		&cli.UintFlag{Name: "attempts", Usage: "only jobs that were delivered at least `N` times"},
@@ -43,7 +44,7 @@ type jobFilter struct {
 func (t *task) jobFilter(text string) (*jobFilter, error) {
 	f := filter.Filter{
 		Text: text, Group: t.String("group"), Key: t.String("key"), Batch: t.String("batch"), Schedule: t.String("schedule"),
-		Reason: t.String("reason"), Attempts: uint32(t.Uint("attempts")), Body: t.String("body"),
+		Reason: t.String("reason"), WholeReason: t.String("whole-reason"), Attempts: uint32(t.Uint("attempts")), Body: t.String("body"),
 	}
 	var err error
 	if f.Since, err = pastTime(t.String("since")); err != nil {
@@ -62,9 +63,9 @@ func (t *task) jobFilter(text string) (*jobFilter, error) {
 		}
 		f.Meta[name] = value
 	}
-	listed := filter.Filter{Group: f.Group, Key: f.Key, Batch: f.Batch, Schedule: f.Schedule, Reason: f.Reason}
+	listed := filter.Filter{Group: f.Group, Key: f.Key, Batch: f.Batch, Schedule: f.Schedule, Reason: f.Reason, WholeReason: f.WholeReason}
 	details := f.Text != "" || !f.Since.IsZero() || !f.Until.IsZero() || f.Attempts > 0 || f.Meta != nil
-	if !details && f.Body+f.Group+f.Key+f.Batch+f.Schedule+f.Reason == "" {
+	if !details && f.Body+f.Group+f.Key+f.Batch+f.Schedule+f.Reason+f.WholeReason == "" {
 		return nil, nil
 	}
 	return &jobFilter{filter.New(f), filter.New(listed), details}, nil
@@ -158,10 +159,10 @@ func (t *task) matching(f *jobFilter, jobs []*job) ([]foundJob, error) {
 // there were none.
 func (t *task) checkReadable(f *jobFilter, jobs []*job) error {
 	flag := "--reason"
-	if f.Reason == "" {
+	if f.Reason+f.WholeReason == "" {
 		flag = "--meta"
 	}
-	if f.Reason == "" && f.Meta == nil || len(jobs) == 0 {
+	if f.Reason+f.WholeReason == "" && f.Meta == nil || len(jobs) == 0 {
 		return nil
 	}
 	return t.pipeline("reading a job", 1, func(out []byte, _ int) []byte { return fmt.Appendf(out, "peek %d\r\n", jobs[0].ID) }, func(_ int, r *client.Reply) error {
@@ -205,7 +206,7 @@ func (t *task) readBodies(f *jobFilter, found []foundJob, inDoubt []int) error {
 			if f.Body != "" {
 				return replyError("--body", r)
 			}
-			j.job = nil // a text in what the user may not read is not searched
+			j.job, t.unread = nil, true
 		default:
 			return replyError(fmt.Sprintf("job %d", j.ID), r)
 		}

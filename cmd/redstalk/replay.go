@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,6 +50,10 @@ func replay(t *task) error {
 			return t.printIDs(ids)
 		}
 		return t.replayAtRate(ids, rate, keep)
+	}
+	missing, err := t.firstMissing(names)
+	if err = cmp.Or(err, missing); err != nil {
+		return err
 	}
 	ids, counts, err := t.parkedIDs(names, f)
 	if err != nil {

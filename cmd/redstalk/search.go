@@ -16,7 +16,8 @@ func searchCommand() *cli.Command {
 		Name: "search", ArgsUsage: "[TEXT]", Action: withConn(arguments{0, 1}, search),
 		Usage: "find jobs by their id, or a text in key, group, batch, schedule, meta, reason or body (extension list-jobs)",
 		Description: "Examines all jobs of the server, or of some tubes, and shows for each of these places which jobs have the text there, and how many. Names of tubes, schedules and batches " +
-			"are searched, too. Without a TEXT, shows the jobs that match the flags. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON.",
+			"are searched, too. Without a TEXT, shows the jobs that match the flags. A TEXT that is a JSON object or array is compared by value with each value in bodies that are JSON. " +
+			"Ctrl-C ends the search and shows what it has found.",
 		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "search only this `TUBE`; can be repeated"},
 			&cli.StringSliceFlag{Name: "state", Usage: "search only this `STATE`; can be repeated"},
@@ -161,16 +162,19 @@ func (s *finder) take(found []foundJob) error {
 
 // print prints what was found, by the place where it was.
 func (s *finder) print() error {
-	b := &table{head: []string{"IN", "ID", "TUBE", "STATE", "KEY OR GROUP", "REASON", "BODY"}, left: 1, text: 2}
+	b := &table{head: []string{"IN", "ID", "TUBE", "STATE", "KEY", "GROUP", "REASON", "BODY"}, left: 1, text: 2}
 	for _, name := range s.names {
 		if s.Bool("json") {
 			if err := s.printJSON(foundName{name[0], name[1]}); err != nil {
 				return err
 			}
 		}
-		b.add(name[0], "", name[1], "", "", "", "")
+		b.add(name[0], "", name[1], "", "", "", "", "")
 	}
 	more := ""
+	if s.unread {
+		s.infof("redstalk: bodies, meta and reasons were not searched where you lack the right read")
+	}
 	for _, at := range places {
 		some, err := s.withExcerpts(s.shown[at])
 		if err != nil {
@@ -182,7 +186,7 @@ func (s *finder) print() error {
 					return err
 				}
 			}
-			b.add(cmp.Or(string(at), "job"), fmt.Sprint(j.ID), j.Tube, j.State, cmp.Or(j.Key, j.Group), reasonText(j.job), oneLine(j.Excerpt))
+			b.add(cmp.Or(string(at), "job"), fmt.Sprint(j.ID), j.Tube, j.State, j.Key, j.Group, reasonText(j.job), oneLine(j.Excerpt))
 		}
 		if hidden := s.counts[at] - len(some); hidden > 0 {
 			more += fmt.Sprintf("; %d more in %s", hidden, cmp.Or(string(at), "jobs"))

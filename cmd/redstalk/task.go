@@ -22,6 +22,7 @@ type task struct {
 	used         string    // the tube of the connection, "" until use was sent
 	maxBody      int       // the longest body that the server takes; 0 until asked for
 	progress     *progress // of a long command; nil: there is none
+	unread       bool      // the text of a search was not looked for in a body, as the user may not read it
 }
 
 // arguments is the least and the largest number of arguments of a command; most < 0 is no
@@ -66,7 +67,7 @@ func withConn(n arguments, f func(*task) error) cli.ActionFunc {
 		if t.conn, err = t.dialer.connect(); err != nil {
 			return err
 		}
-		defer t.conn.Close()
+		defer func() { t.conn.Close() }() // perhaps another one by then
 		return f(t)
 	})
 }

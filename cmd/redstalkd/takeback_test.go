@@ -62,8 +62,10 @@ func testTakeBackElsewhere(t *testing.T, partitions string) {
 	if found == nil {
 		t.Fatal("the worker is not listed")
 	}
-	if got := askLine(t, operator, "close-client 999999 "+found[2]); got != "NOT_FOUND" {
-		t.Fatalf("closing what does not exist: %s", got)
+	for _, nobody := range []string{"999999", "999999 " + found[2], found[1] + " nobody"} {
+		if got := askLine(t, operator, "close-client "+nobody); got != "NOT_FOUND" {
+			t.Fatalf("closing %s, which does not exist: %s", nobody, got)
+		}
 	}
 	if got := askLine(t, operator, "close-client "+found[1]+" "+found[2]); got != "CLOSED" {
 		t.Fatal(got)
@@ -73,5 +75,24 @@ func testTakeBackElsewhere(t *testing.T, partitions string) {
 	}
 	if got := askLine(t, operator, "reserve-with-timeout 5"); got != "RESERVED "+id+" 1" {
 		t.Fatalf("after the worker was disconnected: %s", got)
+	}
+	testClosesItself(t, addrs[1])
+}
+
+// testClosesItself: a connection that closes itself gets a reply before, with the name of the instance or without it.
+func testClosesItself(t *testing.T, addr string) {
+	t.Helper()
+	own := regexp.MustCompile(`id: (\d+), instance: "([^"]+)", [^\n]*name: "itself"`)
+	for _, command := range []string{"close-client $1", "close-client $1 $2"} {
+		itself := dialNamed(t, addr, "itself")
+		awaitPage(t, itself, "list-clients", `name: "itself"`)
+		page := askPage(t, itself, "list-clients")
+		command = string(own.ExpandString(nil, command, page, own.FindStringSubmatchIndex(page)))
+		if got := askLine(t, itself, command); got != "CLOSED" {
+			t.Fatalf("%s by itself: %s", command, got)
+		}
+		if line, err := itself.Line(); err == nil {
+			t.Fatalf("it reads %q", line)
+		}
 	}
 }

@@ -170,8 +170,10 @@ func (a *Access) signedOn(r *http.Request) (*User, error) {
 				return &as, nil
 			}
 		}
-		err = fmt.Errorf("%w as %s, but no user in the users file has this name among its people, or one of the groups %q",
-			ErrSignOn, c.person, strings.Join(c.groups, ", "))
+		err = fmt.Errorf("%w as %s, but no user in the users file has this name among its people", ErrSignOn, c.person)
+		if groups := strings.Join(c.groups, ", "); groups != "" {
+			err = fmt.Errorf("%w, or one of the groups %q", err, groups)
+		}
 	}
 	a.failures.Warn(a.log, "a proxy names nobody who may come in", "from", r.RemoteAddr, "err", err)
 	return nil, err

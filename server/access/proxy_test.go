@@ -165,6 +165,12 @@ func TestSignedOn(t *testing.T) {
 	if err := bytes.Count(a.log.Bytes(), []byte("a proxy names nobody who may come in")); err == 0 {
 		t.Error("nothing is logged")
 	}
+	for groups, says := range map[string]bool{"": false, "others": true} {
+		_, err := a.RequestUser(p.Resolve(from("10.0.0.5:1", "X-Forwarded-User", "dan", "X-Forwarded-Groups", groups)))
+		if strings.Contains(err.Error(), "groups") != says {
+			t.Errorf("with the groups %q: %v", groups, err)
+		}
+	}
 	none := open(t, twoUsers(t)) // a proxy that may pass on what its clients send
 	if u, err := none.RequestUser(p.Resolve(from("10.0.0.5:1", "X-Forwarded-User", "app"))); err != nil || u != none.Anonymous() {
 		t.Errorf("without people: %v, %v", u, err)

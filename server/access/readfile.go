@@ -22,8 +22,11 @@ func ReadFile(path string) ([]byte, error) {
 // users of the machine who are not in the file's group can read or change it.
 func ReadSecrets(path string, log *slog.Logger) ([]byte, error) {
 	text, info, err := readRegular(path)
-	if err == nil && info.Mode().Perm()&0o006 != 0 {
-		log.Warn("every user of this machine can read or change a file with secrets", "file", path, "mode", info.Mode().Perm())
+	if err != nil {
+		return text, err
+	}
+	if can := [...]string{2: "change", 4: "read", 6: "read and change"}[info.Mode().Perm()&0o006]; can != "" {
+		log.Warn("every user of this machine can "+can+" a file with secrets", "file", path, "mode", info.Mode().Perm())
 	}
 	return text, err
 }

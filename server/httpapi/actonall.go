@@ -26,10 +26,11 @@ type actOnAllOutput struct{ Body actOnAllInfo }
 
 // actOnAllInfo is a step of an action.
 type actOnAllInfo struct {
-	Done     int    `json:"done" doc:"the number of jobs that were changed"`
-	Missed   int    `json:"missed" doc:"the number of jobs that match, but have just changed their state, are held by a worker, or for which the user lacks the right"`
-	Examined int    `json:"examined" doc:"the number of jobs that were examined"`
-	Next     string `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
+	Done     int           `json:"done" doc:"the number of jobs that were changed"`
+	Missed   int           `json:"missed" doc:"the number of jobs that match, but have just changed their state, are held by a worker, or for which the user lacks the right"`
+	Counts   []ReasonCount `json:"counts" nullable:"false" doc:"how many of both have each reason, tube by tube"`
+	Examined int           `json:"examined" doc:"the number of jobs that were examined"`
+	Next     string        `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
 }
 
 // actedOn are the states of the jobs that an action changes.
@@ -59,8 +60,12 @@ func (svc *service) actOnAll(ctx context.Context, in *actOnAllInput) (*actOnAllO
 		w.names = slices.DeleteFunc(w.names, func(name string) bool { return name == in.Body.To })
 	}
 	var info actOnAllInfo
+	counts := make(map[ReasonCount]int) // with 0 as Count
 	w.full = func() bool { return info.Done >= int(in.Body.Limit) }
 	w.take = func(ctx context.Context, found []match) error {
+		for i := range found {
+			counts[ReasonCount{Tube: found[i].job.Tube, Reason: reasonOf(found[i].job)}]++
+		}
 		ids := svc.idsFor(ctx, in.Body.Action, found)
 		noteMatches(ctx, in, ids, found)
 		done, err := svc.actOnSome(ctx, in, one, ids)
@@ -68,6 +73,7 @@ func (svc *service) actOnAll(ctx context.Context, in *actOnAllInput) (*actOnAllO
 		return err
 	}
 	info.Next, err = w.run(ctx, in.Body.Cursor)
+	info.Counts = countsOf(counts)
 	if info.Examined = w.examined; err != nil && info.Done > 0 {
 		err = partialError{err, info.Done}
 	}

@@ -92,15 +92,14 @@ type hungInfo struct {
 }
 
 func (svc *service) hung(ctx context.Context, _ *struct{}) (*hungOutput, error) {
-	found, err := svc.queue.Hung(ctx)
+	found, err := svc.queue.Hung(ctx, func(tube string) bool { return len(visible(ctx, []string{tube})) > 0 })
 	if err != nil {
 		return nil, err
 	}
 	page := hungPage{Jobs: []hungInfo{}}
 	for i := range found {
-		if j := &found[i]; len(visible(ctx, []string{j.Tube})) > 0 {
-			page.Jobs = append(page.Jobs, hungInfo{j.ID, j.Tube, j.TTR, j.HeldFor.Milliseconds()})
-		}
+		j := &found[i]
+		page.Jobs = append(page.Jobs, hungInfo{j.ID, j.Tube, j.TTR, j.HeldFor.Milliseconds()})
 	}
 	return &hungOutput{page}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestFeatures has the features of delay queues on Redis sorted sets: deduplication, cancelling before a job is
@@ -68,6 +69,17 @@ func TestFeatures(t *testing.T) {
 		}
 	})
 	t.Run("consumers of topics", a.consumers)
+}
+
+// TestPutTime: a job says when it was put.
+func TestPutTime(t *testing.T) {
+	t.Parallel()
+	a, before := start(t, Config{}), time.Now().UnixMilli()
+	id := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/times/jobs", `{"body":"x"}`)).ID
+	info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", id), ""))
+	if info.Put < before || info.Put > time.Now().UnixMilli() {
+		t.Errorf("put at %d, not at %d or later", info.Put, before)
+	}
 }
 
 // fails lets every delivery of a job fail, and checks the number of deliveries until the job is parked, and the

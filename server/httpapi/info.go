@@ -26,6 +26,7 @@ type JobInfo struct {
 	Delay      uint32  `json:"delay" doc:"seconds, as last set"`
 	TTR        uint32  `json:"ttr" doc:"seconds"`
 	Age        int64   `json:"age" doc:"seconds since the put"`
+	Put        int64   `json:"put_ms" doc:"when that was, in milliseconds since the Unix epoch"`
 	Due        int64   `json:"due_ms" doc:"time until a delayed job is ready, or until the TTR of a reserved job ends; 0 in other states"`
 	Size       int     `json:"size" doc:"bytes of the body"`
 	Reserves   uint32  `json:"reserves"`
@@ -127,7 +128,7 @@ func fullInfoOf(s *tube.JobStats) JobInfo {
 	f := metadataOf(s)
 	info := JobInfo{
 		ID: s.ID, Tube: s.Tube, State: s.State.String(), Priority: s.Pri, Delay: s.Delay, TTR: s.TTR,
-		Age: int64(s.Age / time.Second), Due: int64(s.TimeLeft / time.Millisecond), Size: s.Size,
+		Age: int64(s.Age / time.Second), Put: msOf(s.Created), Due: int64(s.TimeLeft / time.Millisecond), Size: s.Size,
 		Reserves: s.Counters[tube.Reserves], Timeouts: s.Counters[tube.Timeouts], Releases: s.Counters[tube.Releases],
 		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),

@@ -185,6 +185,13 @@ func (a *harness) actOnAll(body string) (done, missed, steps int) {
 	a.t.Helper()
 	for cursor := ""; ; {
 		info := decode[actOnAllInfo](a.t, a.want(200, "POST", "/v1/search/actions", fmt.Sprintf(`{"cursor":%q,%s}`, cursor, body)))
+		counted := 0
+		for _, c := range info.Counts {
+			counted += c.Count
+		}
+		if counted != info.Done+info.Missed {
+			a.t.Errorf("%d are counted by reason: %+v", counted, info)
+		}
 		done, missed, steps = done+info.Done, missed+info.Missed, steps+1
 		if cursor = info.Next; cursor == "" {
 			return done, missed, steps

@@ -48,6 +48,35 @@ func TestTagsAndKeys(t *testing.T) {
 	})
 }
 
+// TestHungOfSome: jobs that somebody may not see do not take the place of those that they may.
+func TestHungOfSome(t *testing.T) {
+	withHarness(t, func(w *harness) {
+		const theirs = 2*tube.MaxListed + 3
+		ctx, touches := context.Background(), []storage.Op{}
+		for i := range theirs + 1 {
+			name := map[bool]string{true: "mine", false: "theirs"}[i == theirs]
+			id, err := w.Put(ctx, NewJob{Tube: name, TTR: 1})
+			_, err2 := w.Do(ctx, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: id})
+			if err := errors.Join(err, err2); err != nil {
+				w.Fatal(err)
+			}
+			touches = append(touches, storage.Op{Kind: storage.Move, Move: tube.Touch, Holder: 1, ID: id})
+		}
+		for range 15 {
+			time.Sleep(800 * time.Millisecond)
+			if _, err := w.Do(ctx, touches...); err != nil {
+				w.Fatal(err)
+			}
+		}
+		for name, want := range map[string]int{"mine": 1, "theirs": tube.MaxListed, "": 0} {
+			found, err := w.Hung(ctx, func(tube string) bool { return tube == name })
+			if err != nil || len(found) != want || want > 0 && found[want-1].Tube != name {
+				w.Errorf("of %s %d hang, not %d: %v", name, len(found), want, err)
+			}
+		}
+	})
+}
+
 // TestReserveLease: a lease waits like a reserve, and any caller who knows it can use it. If
 // its caller leaves before it has the lease, the job is given back.
 func TestReserveLease(t *testing.T) {

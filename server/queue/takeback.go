@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"redstalk/storage"
@@ -61,25 +63,46 @@ func (q *Queue) nameHolderOf(ctx context.Context, id uint64) string {
 	return HolderName(holder.Name)
 }
 
-// Hung returns jobs that are held for much longer than their TTR, as tube.IsHung says, in the order of their ids: at most tube.MaxListed.
-func (q *Queue) Hung(ctx context.Context) ([]tube.JobStats, error) {
-	a, err := q.doOne(ctx, storage.Op{Kind: storage.ListHung, MaxJobs: tube.MaxListed})
-	if err != nil {
-		return nil, err
+// Hung returns jobs that are held for much longer than their TTR, as tube.IsHung says, in the order of their ids: at most tube.MaxListed, of
+// tubes of which shows is true.
+func (q *Queue) Hung(ctx context.Context, shows func(tube string) bool) ([]tube.JobStats, error) {
+	var all []tube.JobStats
+	for skip := 0; ; skip += tube.MaxListed {
+		a, err := q.doOne(ctx, storage.Op{Kind: storage.ListHung, MaxJobs: tube.MaxListed, Args: &storage.Args{Skip: skip}})
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range a.Result.Jobs {
+			if shows(j.Tube) {
+				all = append(all, j)
+			}
+		}
+		if len(a.Result.Jobs) < tube.MaxListed || len(all) >= tube.MaxListed {
+			break
+		}
 	}
-	return a.Result.Jobs, nil
+	slices.SortFunc(all, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
+	all = slices.CompactFunc(all, func(a, b tube.JobStats) bool { return a.ID == b.ID }) // one was touched between two pages
+	return all[:min(len(all), tube.MaxListed)], nil
 }
 
 // CloseClient closes a connection of a server that shares the store, as if its client had left: what it holds becomes ready, and that
 // counts as no failure. instance is the name of the server; "" is this one. It returns ErrNotFound if there is no such connection.
 func (q *Queue) CloseClient(ctx context.Context, instance string, id tube.Holder) error {
-	if instance == "" || instance == q.peer() {
+	if q.IsHere(instance) {
 		return q.closeHere(id)
 	}
-	return q.request(ctx, instance, question{Close: id}, func(ctx context.Context, peers storage.PeerStore, text string) (string, error) {
+	err := q.request(ctx, instance, question{Close: id}, func(ctx context.Context, peers storage.PeerStore, text string) (string, error) {
 		return peers.AskPeer(ctx, instance, text)
 	})
+	if errors.Is(err, storage.ErrNoPeer) {
+		return ErrNotFound
+	}
+	return err
 }
+
+// IsHere reports whether an instance is this server, which also has the name "".
+func (q *Queue) IsHere(instance string) bool { return instance == "" || instance == q.peer() }
 
 // closeHere closes a connection of this server.
 func (q *Queue) closeHere(id tube.Holder) error {

@@ -284,7 +284,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op, p *progress) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.ListHung:
-		a.Result = &storage.Result{Jobs: m.Hung(now, int(min(op.MaxJobs, tube.MaxListed)))}
+		a.Result = &storage.Result{Jobs: m.Hung(now, op.Args.Skip, int(min(op.MaxJobs, tube.MaxListed)))}
 	case storage.JobStats:
 		s, found := m.JobStats(now, op.ID)
 		if a.NotFound = !found; found {

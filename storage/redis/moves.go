@@ -47,6 +47,8 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		if op.Move == tube.Release || op.Move == tube.Snooze || op.Move == tube.Bury {
 			held.spent = c.number
 		}
+		c.expect((*partition).readHeldMove, op)
+		return
 	}
 	c.expect((*partition).readMove, op)
 }
@@ -107,9 +109,6 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	switch r.verdict(op) {
 	case lua.Refused:
 		op.Answer.NotFound = true
-		if finishes(op.Move) && p.holdings.heldBy(op.Holder, op.ID, 0) != nil {
-			p.holdings.drop(op.ID) // it was removed by its key
-		}
 		return
 	case lua.CutOff:
 		return
@@ -129,9 +128,18 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:
-		if held := p.holdings.heldBy(op.Holder, op.ID, 0); held != nil && ends(op.Move) {
+		if held := p.holdings.get(op.ID); held != nil && held.holder == op.Holder && ends(op.Move) {
 			p.noteRun(r, held)
 		}
+		p.holdings.drop(op.ID)
+	}
+}
+
+// readHeldMove is readMove of a job that the connection has held as far as is known here. If Redis refuses the move, another instance has deleted it.
+func (p *partition) readHeldMove(r *reply, ops []*storage.Op) {
+	p.readMove(r, ops)
+	op := ops[0]
+	if held := p.holdings.get(op.ID); op.Answer.NotFound && finishes(op.Move) && held != nil && held.holder == op.Holder {
 		p.holdings.drop(op.ID)
 	}
 }

@@ -31,8 +31,8 @@ const (
 // messageScript sends a message.
 var messageScript = lua.Load("message.lua")
 
-// errNoPeer: an instance that was to be asked is gone, or silent.
-var errNoPeer = errors.New("there is no such instance any more, or it does not answer")
+// errSilent: an instance that was asked does not answer.
+var errSilent = errors.New("it does not answer")
 
 // questions are those of this instance that wait for answers. It is safe for concurrent use.
 type questions struct {
@@ -197,10 +197,13 @@ func (p *partition) askInstance(ctx context.Context, text, of string) (string, e
 		return "", err
 	}
 	a, ok := answers[of]
-	if !ok {
-		return "", errNoPeer
+	switch {
+	case ok:
+		return a.Text, nil
+	case ctx.Err() == nil: // the message has reached nobody
+		return "", storage.ErrNoPeer
 	}
-	return a.Text, nil
+	return "", errSilent
 }
 
 // heldPatience limits how long HeldBy waits for calls under way, which can take long while Redis

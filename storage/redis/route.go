@@ -225,7 +225,6 @@ func merge(op *storage.Op, a *storage.Answer) {
 	case op.Kind == storage.ListHung:
 		mergeFound(whole, a)
 		whole.NotFound = false
-		whole.Result.Jobs = whole.Result.Jobs[:min(len(whole.Result.Jobs), countOf(op))]
 	case op.Kind == storage.ListRecords:
 		mergePage(op, a)
 	case op.Kind == storage.ListEnded:

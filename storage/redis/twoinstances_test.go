@@ -149,3 +149,22 @@ func (e *engines) freshOfTwo(t testing.TB) *storetest.Engine {
 	}
 	return engine
 }
+
+// TestDeletedElsewhere: once a worker has been told that its job is gone, which another instance has deleted, its connection holds nothing: it gets no
+// DEADLINE_SOON for that job.
+func TestDeletedElsewhere(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	worker, other := newEndedTest(t, Options{URL: url}), newEndedTest(t, Options{URL: url})
+	for _, m := range []tube.Move{tube.Touch, tube.SaveCheckpoint, tube.Release, tube.Bury, tube.Delete, tube.Finish} {
+		worker.put("t", tube.Tags{Key: "k"})
+		id := worker.take("t")
+		other.ok(storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
+		if a := do(worker.Store, storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Args: new(storage.Args)}); !a.NotFound {
+			t.Errorf("%v: %+v", m, a)
+		}
+		if a := do(worker.Store, takeOf(1, "t")); a.Soon != storage.Forever {
+			t.Errorf("%v: a deadline in %v", m, a.Soon)
+		}
+	}
+}

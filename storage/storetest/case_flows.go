@@ -48,7 +48,7 @@ func timesOf(times ...time.Duration) (t tube.Times) {
 // testFlows moves jobs through tubes that are watched, so that the tubes stay, and compares
 // what was counted with what was done. Times are far from the bounds of their buckets.
 func testFlows(b *harness) {
-	b.ref(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "after", "large")
+	b.ref(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "after", "large", "tagged")
 	b.flowMany()
 	b.flowOfOne()
 	b.flowOfLeases()
@@ -56,6 +56,7 @@ func testFlows(b *harness) {
 	b.flowOfMoves()
 	b.flowOfBatch()
 	b.flowOfLarge()
+	b.flowOfTagged()
 }
 
 // flowMany puts, takes and deletes jobs together.
@@ -180,6 +181,21 @@ func (b *harness) flowOfLarge() {
 	b.must(tube.Delete, 1, a.ID)
 	b.wantFlow("large", tube.Flow{
 		Puts: 1, Deletes: 1, Counts: [tube.NumCounters]uint64{tube.Reserves: 1}, Waits: timesOf(3 * time.Second), Runs: timesOf(30 * time.Second),
+	})
+}
+
+// flowOfTagged reserves jobs with tags, and deletes one and finishes another.
+func (b *harness) flowOfTagged() {
+	for _, end := range []tube.Move{tube.Delete, tube.Finish} {
+		id := b.putNew("tagged", tube.Tags{Rules: tube.Rules{Keep: tube.LifetimeOf(time.Hour)}})
+		b.advance(3 * time.Second)
+		b.wantTake(1, "tagged", id)
+		b.advance(30 * time.Second)
+		b.must(end, 1, id)
+	}
+	b.wantFlow("tagged", tube.Flow{
+		Puts: 2, Deletes: 2, Counts: [tube.NumCounters]uint64{tube.Reserves: 2}, Waits: timesOf(3*time.Second, 3*time.Second),
+		Runs: timesOf(30*time.Second, 30*time.Second),
 	})
 }
 

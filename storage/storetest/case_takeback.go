@@ -152,7 +152,7 @@ func testTakenBackOfMany(b *harness) {
 // wantHung checks which jobs count as hung, and for how long they are held, about.
 func (b *harness) wantHung(what string, held time.Duration, ids ...uint64) {
 	b.Helper()
-	a := b.do(storage.Op{Kind: storage.ListHung, MaxJobs: 10})
+	a := b.do(storage.Op{Kind: storage.ListHung, MaxJobs: 10, Args: new(storage.Args)})
 	if a.Err != nil || a.NotFound || len(a.Result.Jobs) != len(ids) {
 		b.Fatalf("%s: hung are %+v, want %v", what, a.Result, ids)
 	}
@@ -202,6 +202,33 @@ func testHung(b *harness) {
 	b.touchFor(1, other, 0)
 	b.advance(61 * time.Second)
 	b.wantHung("after the TTR", 0)
+}
+
+// testHungPages: pages list each of the jobs that hang.
+func testHungPages(b *harness) {
+	want := make(map[uint64]bool)
+	for range 5 {
+		id := b.put("t", 5)
+		b.must(tube.ReserveJob, 1, id)
+		want[id] = true
+	}
+	for range 16 {
+		b.advance(40 * time.Second)
+		for id := range want {
+			b.must(tube.Touch, 1, id)
+		}
+	}
+	for skip := 0; skip < 6; skip += 2 {
+		for _, s := range b.do(storage.Op{Kind: storage.ListHung, MaxJobs: 2, Args: &storage.Args{Skip: skip}}).Result.Jobs {
+			if !want[s.ID] {
+				b.Errorf("job %d is listed twice", s.ID)
+			}
+			delete(want, s.ID)
+		}
+	}
+	if len(want) > 0 {
+		b.Errorf("%v are not listed", want)
+	}
 }
 
 // testHungLease is testHung for a lease.

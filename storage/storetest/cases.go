@@ -120,6 +120,7 @@ var cases = map[string]func(*harness){
 
 	"hung":                       testHung,
 	"hung: lease":                testHungLease,
+	"hung: pages":                testHungPages,
 	"hung: reports":              testHungReports,
 	"taken back":                 testTakenBack,
 	"taken back: lease":          testLeaseTakenBack,

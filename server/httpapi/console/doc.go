@@ -10,7 +10,7 @@
 //   - The views: overview.js, tube.js, put.js, parked.js, search.js, ended.js, schedules.js, workers.js and server.js. job.js has
 //     the dialog of one job and the actions on several; policy.js has the policy of a tube,
 //     groups.js its groups.
-//   - walk.js: searches and actions over many tubes, step by step.
+//   - walk.js: searches and actions over many tubes, step by step. hung.js: the banner about jobs whose workers hang.
 //   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.
 //     history.js: those of a tube, or of all tubes, of an hour to a quarter.
 //     body.js: the formats of a body. ui.js: elements, dialogs and messages.

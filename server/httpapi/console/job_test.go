@@ -84,7 +84,7 @@ func TestFind(t *testing.T) {
 		stranger := s.put("refunds", terms{"body": "of somebody else"})[0]
 		customer := fmt.Sprintf("customer-%d", stranger)
 		bills := s.put("bills", terms{"group": customer, "body": "<b>first</b>"}, terms{"group": customer, "delay": "1h"})
-		other := s.put("mails", terms{"body": terms{"customer": stranger, "x": 1}}, terms{"meta": terms{"about": customer}}, terms{"key": customer})
+		other := s.put("mails", terms{"body": terms{"customer": stranger, "x": 1}}, terms{"meta": terms{"about": customer}}, terms{"key": customer}, terms{"key": "of-" + customer, "group": customer})
 		search := func(text string) {
 			b.fill("#find input", text)
 			b.keys("\r")
@@ -93,7 +93,7 @@ func TestFind(t *testing.T) {
 		}
 		search(fmt.Sprint(stranger))
 		b.awaitAddress(fmt.Sprintf("#/search/%d", stranger))
-		want := map[string][]uint64{"id": {stranger}, "key": {other[2]}, "group": {bills[1], bills[0]}, "meta": {other[1]}, "body": {other[0]}}
+		want := map[string][]uint64{"id": {stranger}, "key": {other[2], other[3]}, "group": {bills[1], bills[0], other[3]}, "meta": {other[1]}, "body": {other[0]}}
 		if got := b.found(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("found %v, want %v", got, want)
 		}
@@ -104,7 +104,7 @@ func TestFind(t *testing.T) {
 		b.desktop()
 		b.click(fmt.Sprintf("[data-found=group] tr[data-id='%d'] a[href^='#/job']", bills[0]))
 		b.dialog("job")
-		b.awaitText("2 of 2")
+		b.awaitText("2 of 3")
 		b.closeJob()
 		b.awaitAddress(fmt.Sprintf("#/search/%d", stranger))
 		search(fmt.Sprintf(`{ "customer": %d.0 }`, stranger))
@@ -116,6 +116,13 @@ func TestFind(t *testing.T) {
 		b.find("[data-found=tubes] a[href='#/tube/refunds']")
 		search("nothing has this")
 		b.awaitText("Nothing was found.")
+		b.goTo("#/")
+		b.ready("overview")
+		b.fill("#filter", customer)
+		b.awaitText("No tube matches the filter. Search jobs for " + customer)
+		b.click(".empty a")
+		b.ready("search")
+		b.awaitText(customer + " in bills 2")
 	})
 }
 

@@ -118,6 +118,7 @@ func TestReplayOneReason(t *testing.T) {
 		b.clickAction("every")
 		b.awaitText("All 333 jobs that match are selected.")
 		b.clickAction("replay")
+		b.awaitText("Filter: reason “card_declined”, tube unpaid. Parked jobs")
 		b.hits("333")
 		b.fill(field("rate"), "1000")
 		b.confirm("replay")
@@ -172,7 +173,7 @@ func TestDeleteAllThatMatch(t *testing.T) {
 	s.awaitTube("unpaid", 5, 0, 0, 0)
 }
 
-// TestReplayStopped: a replay can be stopped.
+// TestReplayStopped: during a replay the jobs that are left are counted, and it can be stopped.
 func TestReplayStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -185,6 +186,7 @@ func TestReplayStopped(t *testing.T) {
 	b.fill(field("rate"), "1")
 	b.confirm("replay")
 	b.awaitMessage(fmt.Sprintf("Replayed 1 of %d.", n))
+	b.await(fmt.Sprintf(`help.rows().length > 0 && Number(/found (\d+)/.exec(help.text())[1]) < %d && document.querySelector("[data-action=replay]").textContent === "Stop"`, n))
 	b.clickAction("replay")
 	b.awaitMessage("replayed.")
 	if ready := s.tube("invoices").Ready; ready == 0 || ready == n {

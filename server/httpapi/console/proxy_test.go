@@ -15,8 +15,8 @@ import (
 	"redstalk/tools/conformance/child"
 )
 
-// behindNginx starts a server that trusts nginx, below whose path /queue it is. ann has signed on.
-func behindNginx(t *testing.T) *testServer {
+// behindNginx starts a server that trusts nginx, below whose path /queue it is. The person has signed on; only ann@example.org may come in.
+func behindNginx(t *testing.T, person string) *testServer {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.yml")
 	text := "users:\n- {name: ops, people: [\"ann@example.org\"], rights: [{tubes: [\"*\"], may: [put, work, read, admin]}]}\n"
@@ -26,7 +26,7 @@ func behindNginx(t *testing.T) *testServer {
 	s := startServer(t, "--access", users, "--trust-proxy", "127.0.0.1")
 	at := "127.0.0.1:" + child.FreePort()
 	child.Nginx(t, "../../../tools/deploy/proxy/nginx.conf", at, "127.0.0.1:8080", at, "127.0.0.1:11380", strings.TrimPrefix(s.url, "http://"),
-		`X-Forwarded-User ""`, `X-Forwarded-User "ann@example.org"`)
+		`X-Forwarded-User ""`, fmt.Sprintf("X-Forwarded-User %q", person))
 	s.url = "http://" + at + "/queue"
 	return s
 }
@@ -35,7 +35,7 @@ func behindNginx(t *testing.T) *testServer {
 // the API works, too.
 func TestBelowPath(t *testing.T) {
 	t.Parallel()
-	s := behindNginx(t)
+	s := behindNginx(t, "ann@example.org")
 	b := s.open(t, "")
 	b.ready("overview")
 	b.awaitText("ann@example.org")
@@ -68,10 +68,22 @@ func TestBelowPath(t *testing.T) {
 	}
 }
 
+// TestRefused: somebody who has signed on and may not come in is told so, and offered no pages.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	b := behindNginx(t, "bob@example.org").blank(t)
+	b.ignore("status of 403")
+	b.goTo("")
+	b.awaitText("signed on as bob@example.org, but no user in the users file has this name among its people")
+	if b.has("header nav a, #find") {
+		t.Error("pages are offered")
+	}
+}
+
 // TestNavigation: all pages can be reached in windows of any width, also while a user is signed on.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
-	s := behindNginx(t)
+	s := behindNginx(t, "ann@example.org")
 	b := s.open(t, "")
 	b.ready("overview")
 	for _, width := range []int64{390, 721, 800, 1000, 1024, 1100, 1240, 1241, 1280, 1440} {

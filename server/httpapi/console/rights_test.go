@@ -144,6 +144,9 @@ func TestHiddenBodies(t *testing.T) {
 				b.goTo("?c#/" + page)
 				b.ready(strings.Split(page, "/")[0])
 			}
+			if got := strings.Contains(b.text(), "Bodies, meta and reasons are not searched"); got != (name == "lister") {
+				t.Errorf("%s is told that bodies are not searched: %v", name, got)
+			}
 		})
 	}
 }

@@ -4,8 +4,8 @@ package console_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+	"time"
 )
 
 // TestTakeBack: a job is taken back in its dialog, and its worker has lost it.
@@ -49,21 +49,36 @@ func TestDisconnect(t *testing.T) {
 	b.awaitText("1 with jobs")
 }
 
-// TestHungJob: the overview names a job that is touched for more than ten times its TTR, also if nothing else changes.
+// TestHungJob: the overview names a job that is touched for more than ten times its TTR, also if nothing else changes, and the list of workers
+// marks who holds it.
 func TestHungJob(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	s.put("reminders", terms{"body": "remind Ann", "ttr": "2s"})
 	worker := s.named("worker-1", "reminders")
 	held := worker.reserve()
+	go func() {
+		for ; t.Context().Err() == nil; time.Sleep(200 * time.Millisecond) {
+			fmt.Fprintf(worker.raw, "touch %d\r\n", held)
+		}
+	}()
 	b := s.open(t, "")
-	await(t, "the overview names the job", func() bool {
-		worker.send("touch %d\r\n", held)
-		worker.flush()
-		worker.read("TOUCHED")
-		return strings.Contains(b.text(), "The worker of a job probably hangs")
-	}, b.text)
+	b.awaitText("The worker of a job probably hangs")
 	b.screenshot("hung")
 	b.phone()
 	b.screenshot("hung-phone")
+	b.desktop()
+	b.goTo("?workers#/workers")
+	b.awaitCell(b.clientRow("worker-1"), "waiting", "hangs")
+	b.awaitText("The worker of a job probably hangs")
+	b.screenshot("hung-workers")
+	b.checkAccessible("hung-workers")
+	b.fill("#filter", "hangs")
+	b.awaitRows(1)
+	b.openRow("client", b.clientRow("worker-1"))
+	b.awaitText(fmt.Sprintf("Probably hangs %d for", held))
+	b.closeJob()
+	b.click("[data-column=waiting] a")
+	b.dialog("job")
+	b.find("[data-action=take-back]")
 }

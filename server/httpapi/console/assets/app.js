@@ -155,6 +155,7 @@ async function begin() {
       return askForUser(tried ? "The user or the secret is wrong." : "");
     }
     clear("none");
+    showUser(false);
     say(err.message);
     main.append(make("p", { className: "empty" }, make("button", { type: "button", onclick: () => { signOut(); location.reload(); } }, "Try again")));
     return;

@@ -40,7 +40,7 @@ export class Groups {
   constructor(tube, drawn) {
     Object.assign(this, { tube, drawn, all: [], next: "", known: false, exist: false, visible: false, ended: false, order: { key: "name", down: false }, shown: "" });
     this.filter = make("input", { type: "search", id: "group-filter", placeholder: "Filter groups", "aria-label": "Filter groups", autocomplete: "off", spellcheck: false, oninput: () => this.draw() });
-    this.form = make("form", { className: "searchform", role: "search", onsubmit: e => e.preventDefault() }, this.filter, mayOn(tube, "admin") && button("group-limits", "Set group limits", () => this.setLimits("")));
+    this.form = make("form", { className: "searchform", role: "search", "aria-label": "Groups of this tube", onsubmit: e => e.preventDefault() }, this.filter, mayOn(tube, "admin") && button("group-limits", "Set group limits", () => this.setLimits("")));
     this.rows = new Rows({ label: "Groups", columns: this.chosen(), sort: this.order, onsort: order => { this.order = order; this.draw(); }, idOf: g => g.name, open: g => attempt(() => this.open(g.name)) });
     this.empty = make("p", { className: "empty", hidden: true });
     this.status = make("span", { className: "soft", role: "status" });

@@ -13,7 +13,7 @@ export const isLetter = job => !!job.from_tube && job.from_tube !== job.tube;
 export const whyHeld = { paused: "The group is paused", concurrency: "As many jobs of the group or the tube are reserved as the limit allows", rate: "As many jobs of the group or the tube were reserved as the rate allows", batch: "It runs after a batch" };
 export const heldBadge = (held, text = "held: " + held, first = "") => make("span", { className: "badge" + first, title: whyHeld[held] ?? "" }, text);
 // groupBadge returns the group of a job in a list, after its key.
-export const groupBadge = j => j.group && make("span", { className: "badge soft" + (j.key ? "" : " first") }, "group " + j.group);
+export const groupBadge = (j, mark = text => text) => j.group && make("span", { className: "badge soft" + (j.key ? "" : " first") }, "group ", mark(j.group));
 
 // actions are the actions on jobs, each with the states in which it is possible, and a further condition. anew: the jobs start without their
 // checkpoints.
@@ -193,7 +193,7 @@ function attempts(job) {
 // properties returns the properties of a job as a list.
 export function properties(job) {
   const times = n => plural(n, "time");
-  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)], job.first_put_ms && ["First put", ago(job.first_put_ms)],
+  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", both(span(job.age * 1000) + " ago", job.put_ms)], job.first_put_ms && ["First put", ago(job.first_put_ms)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
     job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.batch && ["Batch", make("a", { href: batchPage(job.batch) }, job.batch)], (job.after ?? job.after_all) && [job.after ? "After the batch" : "After the end of the batch", make("a", { href: batchPage(job.after ?? job.after_all) }, job.after ?? job.after_all)],
     job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],

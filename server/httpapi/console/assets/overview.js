@@ -1,6 +1,7 @@
 // All tubes, live.
 import { make, compare, number, rate, span, plural, remember, attempt, problemOf, button, ask, note, wrongDuration, durations } from "./ui.js";
-import { call, tubes, follow, stream, setFollowing, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
+import { call, tubes, follow, stream, setFollowing, may, mayOn, mayEverywhere, readRights, tubePath, tubePage, searchPage } from "./api.js";
+import { HungBanner } from "./hung.js";
 import { Rows } from "./rows.js";
 import { spark } from "./chart.js";
 
@@ -39,12 +40,8 @@ const columns = [
 
 const value = (t, key) => key === "oldest" ? (t.oldest_at ? -t.oldest_at : -Infinity) : t[key];
 
-let hung = []; // jobs whose workers probably hang
-const mostHung = 5; // of them are shown
-
 async function readCharts() {
   chartsAt = Date.now();
-  hung = (await call("GET", "/v1/hung")).jobs.sort((a, b) => b.held_ms - a.held_ms);
   const data = await call("GET", "/v1/charts", { query: { points: 60 } });
   for (const name of charts.keys()) if (!Object.hasOwn(data.tubes, name)) charts.delete(name);
   for (const [name, c] of Object.entries(data.tubes)) charts.set(name, c.ready);
@@ -72,7 +69,7 @@ class Overview {
     Object.assign(this, { main, filter: remember.get("filter", ""), busy: remember.get("busy", false), order: remember.get("sort", { key: "name", down: false }), list: [], selection: may("admin") ? new Set() : null });
     this.sums = make("div", { className: "sums" });
     this.empty = make("p", { className: "empty", hidden: true });
-    this.hung = make("div", { className: "banner", role: "status", id: "hung", hidden: true });
+    this.hung = new HungBanner();
     this.actions = make("div", { className: "selection", role: "group", "aria-label": "Selected tubes", hidden: true });
     this.matches = make("span", { className: "soft", role: "status" });
     this.rows = new Rows({
@@ -81,13 +78,13 @@ class Overview {
     });
     this.rows.highlight = remember.get("highlight", false);
     this.rows.element.addEventListener("selectionchanged", () => this.drawSelection());
-    main.append(this.bar(), this.hung, this.sums, this.actions, this.rows.element, this.empty, this.matches);
+    main.append(this.bar(), this.hung.element, this.sums, this.actions, this.rows.element, this.empty, this.matches);
     this.resized = () => { this.rows.setColumns(this.chosen()); this.fillPicker(); };
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
     this.clock = setInterval(() => { if (stream.state === "live") { this.rows.soon(); this.update(); } }, 5000); // ages grow, and workers hang, even if nothing changes
     this.draw();
-    attempt(async () => { await readCharts(); this.draw(); });
+    attempt(() => this.readMore());
   }
 
   end() {
@@ -133,7 +130,14 @@ class Overview {
 
   update() {
     this.draw();
-    if (Date.now() - chartsAt > 10_000 && stream.state === "live") readCharts().then(() => this.draw(), () => {});
+    if (Date.now() - chartsAt > 10_000 && stream.state === "live") this.readMore().catch(() => {});
+  }
+
+  // readMore reads what the stream does not have.
+  async readMore() {
+    await readCharts();
+    this.draw();
+    await this.hung.read();
   }
 
   // matcher returns the matcher of the filter. If that is invalid it says so, and no tube matches: what is selected can be flushed.
@@ -159,26 +163,14 @@ class Overview {
     this.list = list;
     this.rows.set(list);
     this.drawSums();
-    this.drawHung();
     this.drawAround();
-  }
-
-  // drawHung names the jobs whose workers probably hang, with a link to each, where it can be taken back.
-  drawHung() {
-    const stamp = hung.map(j => j.id + ":" + Math.floor(j.held_ms / 60_000)).join();
-    this.hung.hidden = !hung.length;
-    if (stamp === this.hung.dataset.stamp) return; // a link keeps the focus
-    this.hung.dataset.stamp = stamp;
-    const more = hung.length - mostHung;
-    this.hung.replaceChildren(make("span", {}, hung.length === 1 ? "The worker of a job probably hangs: it holds it for more than ten times the TTR. " : `The workers of ${plural(hung.length, "job")} probably hang: they hold them for more than ten times the TTR. `,
-      ...hung.slice(0, mostHung).flatMap((j, i) => [i ? ", " : "", make("a", { href: jobPage(j.id) }, `job ${j.id}`), ` of ${j.tube} for ${span(j.held_ms)}`]), more > 0 ? `, and ${number(more)} more.` : "."));
   }
 
   drawAround() {
     const known = stream.at > 0;
     this.empty.hidden = this.list.length > 0;
     this.rows.element.hidden = !this.list.length;
-    this.empty.textContent = !known || this.problem.element.textContent ? "" : tubes.size ? "No tube matches the filter." : "There are no tubes yet. Put a job to create one.";
+    this.drawEmpty(!known || this.problem.element.textContent ? "" : tubes.size ? "No tube matches the filter." : mayEverywhere("list") ? "There are no tubes yet. Put a job to create one." : "There is no tube that you may list.");
     const matches = this.list.length < tubes.size ? `${number(this.list.length)} of ${plural(tubes.size, "tube")}` : "";
     if (this.matches.textContent !== matches) this.matches.textContent = matches;
     const paused = stream.state === "paused";
@@ -186,6 +178,14 @@ class Overview {
     this.follow.textContent = paused ? "Resume updates" : "Pause updates";
     if (known) this.main.dataset.ready = "true";
     if (this.selection?.size) this.drawSelection();
+  }
+
+  // drawEmpty says why no tube is shown. Somebody may have typed what only a search of jobs finds.
+  drawEmpty(text) {
+    const sought = tubes.size && text ? this.filter.trim() : "", seen = text + sought;
+    if (this.empty.seen === seen) return; // the link keeps the focus
+    this.empty.seen = seen;
+    this.empty.replaceChildren(text, ...sought ? [" ", make("a", { href: searchPage(sought) }, `Search jobs for ${sought}`)] : []);
   }
 
   drawSums() {

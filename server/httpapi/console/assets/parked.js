@@ -8,7 +8,7 @@ import { excerptOf } from "./body.js";
 import { jobColumns } from "./tube.js";
 
 const mostChips = 12; // of tubes, and of reasons
-const narrow = matchMedia("(max-width: 720px)");
+const narrow = matchMedia("(max-width: 900px)");
 
 const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
 
@@ -16,13 +16,16 @@ const why = { retries: "All delays of its retry list are used up", deliveries: "
 // false if that is not recorded: then at is the time of the put.
 const since = j => {
   const failed = Math.max(j.failed_ms ?? 0, j.attempts?.[0].ended_ms ?? 0);
-  return { at: failed || j.read - j.age * 1000, exact: !!failed || isLetter(j) };
+  return { at: failed || j.put_ms, exact: !!failed || isLetter(j) };
 };
 
 function sinceCell(j) {
   const { at, exact } = since(j), text = span(Date.now() - at);
   return exact ? make("span", { title: moment(at) }, text) : make("span", { className: "soft", title: `It was put at ${moment(at)}. When it was parked is not recorded.` }, "≤ " + text);
 }
+
+// whyFailed returns the reason as the counts have it.
+const whyFailed = j => j.reason || j.parked || "dead letter";
 
 const everySecond = j => Math.floor(Date.now() / 1000) + ":" + j.id;
 const tubeLink = j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube);
@@ -46,7 +49,7 @@ const columns = [
 // On a narrow screen the cells have two lines.
 const narrowColumns = [
   { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
-  { key: "parked", label: "Reason and tube", min: 110, grow: 4, stamp: j => j, cell: j => two(make("span", { title: j.reason ?? "" }, j.reason || j.parked || "dead letter"), [tubeLink(j), isLetter(j) && ` from ${j.from_tube}`]) },
+  { key: "parked", label: "Reason and tube", min: 110, grow: 4, stamp: j => j, cell: j => two(make("span", { title: j.reason ?? "" }, whyFailed(j)), [tubeLink(j), isLetter(j) && ` from ${j.from_tube}`]) },
   { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key || j.group ? two(keyAndGroup(j), body(j)) : make("span", {}, body(j)) },
 ];
 const chosen = () => (narrow.matches ? narrowColumns : columns).map(c => ({ ...c, sortable: false }));
@@ -84,7 +87,7 @@ class Parked {
     this.said = make("span", { className: "soft said", role: "status" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Parked", tube && [": ", make("a", { href: tubePage(tube) }, tube)]), this.selection ? [this.said, this.bar, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => this.read() }, "Refresh")),
       make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and dead letters. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
-      make("div", { className: "bar tight filters", role: "search" }, this.text, this.problem.element, this.since, this.attempts), this.tubes, this.reasons, this.marked, this.rows.element, this.empty, make("div", { className: "foot" }, this.progress.element, this.more));
+      make("div", { className: "bar tight filters", role: "search", "aria-label": "Parked jobs" }, this.text, this.problem.element, this.since, this.attempts), this.tubes, this.reasons, this.marked, this.rows.element, this.empty, make("div", { className: "foot" }, this.progress.element, this.more));
     this.resized = () => this.rows.setColumns(chosen());
     narrow.addEventListener("change", this.resized);
     this.timer = setInterval(() => this.rows.soon(), 1000);
@@ -150,7 +153,7 @@ class Parked {
     this.rows.element.hidden = !jobs.length;
     this.empty.hidden = jobs.length > 0 || !this.main.dataset.ready;
     const { failed: _, tube: __, ...fields } = this.filter(true);
-    this.empty.textContent = !done ? "No such job was found so far." : Object.keys(fields).length ? "No job matches the filter." : "Nothing is parked.";
+    this.empty.textContent = this.acting ? "The jobs that are left are not listed." : !done ? "No such job was found so far." : Object.keys(fields).length ? "No job matches the filter." : "Nothing is parked.";
     this.progress.show(this.scan);
     this.more.hidden = !jobs.length || this.list.running && this.list !== this.scan || !(this.list.listed || this.list !== this.scan && !done);
     this.drawActions();
@@ -185,6 +188,13 @@ class Parked {
     return this.selection.size && !this.every ? plural(this.chosenJobs().length, "job") : this.matching === 1 && !more ? "1 job" : `all ${number(this.matching)}${more} jobs`;
   }
 
+  // about says which jobs match, "" if all do.
+  about() {
+    const chosen = (select, before = "") => select.value && before + select.selectedOptions[0].textContent, tube = this.only || this.tube, text = this.text.value.trim();
+    const parts = [this.why && `reason “${this.why.slice(0, 100)}”`, tube && `tube ${tube}`, text && `text “${text}”`, chosen(this.since, "failed in "), chosen(this.attempts)].filter(Boolean);
+    return parts.length ? `Filter: ${parts.join(", ")}. ` : "";
+  }
+
   drawActions() {
     if (!this.selection) return;
     const some = this.selection.size > 0 && !this.every, none = some ? !this.chosenJobs().length : !this.mayActOnAll();
@@ -215,7 +225,7 @@ class Parked {
   async startReplay() {
     if (this.acting) { this.acting = null; return; }
     const jobs = this.selection.size && !this.every ? this.chosenJobs() : null, n = jobs ? jobs.length : this.matching, which = this.which();
-    const v = await ask({ name: "replay", title: `Replay ${which}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs ?? this.list.jobs) + (jobs ? "" : this.onlyWhere()), action: "Replay",
+    const v = await ask({ name: "replay", title: `Replay ${which}?`, text: (jobs ? "" : this.about()) + "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done." + losing(jobs ?? this.list.jobs) + (jobs ? "" : this.onlyWhere()), action: "Replay",
       hits: v => `${which[0].toUpperCase()}${which.slice(1)} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(n / v.rate) - 1, "second")}.` : "."),
       fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
@@ -230,7 +240,7 @@ class Parked {
       return;
     }
     const which = this.which();
-    const v = await ask({ name: "delete", title: `Delete ${which}?`, text: "All jobs that match the filter are deleted, also those that are not listed. This cannot be undone." + this.onlyWhere(), hits: `This affects ${which}.`, action: "Delete", danger: true });
+    const v = await ask({ name: "delete", title: `Delete ${which}?`, text: this.about() + "All jobs that match the filter are deleted, also those that are not listed. This cannot be undone." + this.onlyWhere(), hits: `This affects ${which}.`, action: "Delete", danger: true });
     if (v) await this.act("delete", "Deleted", "deleted", null, this.matching, 0);
   }
 
@@ -239,16 +249,19 @@ class Parked {
     const run = this.acting = {}, stopped = () => this.acting !== run;
     const filter = this.filter(true);
     let sums = { done: 0, missed: 0 };
-    const stepped = now => {
+    const stepped = (now, counts, acted) => {
       sums = now;
       this.bar.value = Math.min(n, now.done + now.missed);
       this.said.textContent = `${verb} ${number(now.done)} of ${number(n)}.`;
+      for (const c of counts) this.scan.count({ ...c, count: -c.count });
+      this.list.jobs = acted ? this.list.jobs.filter(j => !acted.has(j.id)) : this.list.jobs.slice(counts.reduce((sum, c) => sum + c.count, 0)); // all are acted on in the order of the list
+      if (!this.ended) this.draw();
     };
     this.scan.stop();
     Object.assign(this.bar, { hidden: false, max: Math.max(n, 1), value: 0 });
     this.drawActions();
     try {
-      if (jobs) await actOnJobs(name, jobs.map(j => j.id), { rate, stopped, stepped });
+      if (jobs) await actOnJobs(name, jobs, { rate, stopped, stepped });
       else await actOnAll(name, filter, { rate, stopped, stepped });
     } finally {
       if (this.acting === run) this.acting = null;
@@ -260,15 +273,16 @@ class Parked {
   }
 }
 
-// actOnJobs applies an action to jobs by their ids, as actOnAll does to those that match.
-async function actOnJobs(action, ids, { rate, stopped, stepped }) {
+// actOnJobs applies an action to jobs by their ids, as actOnAll does to those that match. stepped is also called with the ids.
+async function actOnJobs(action, jobs, { rate, stopped, stepped }) {
   const sums = { done: 0, missed: 0 };
-  for (let i = 0; i < ids.length && !stopped(); i += rate) {
+  for (let i = 0; i < jobs.length && !stopped(); i += rate) {
     if (i) await new Promise(r => setTimeout(r, 1000));
     if (stopped()) break;
-    const got = await runAction(action, ids.slice(i, i + rate));
+    const some = jobs.slice(i, i + rate), ids = some.map(j => j.id);
+    const got = await runAction(action, ids);
     sums.done += got.done;
     sums.missed += got.missed.length;
-    stepped({ ...sums });
+    stepped({ ...sums }, some.map(j => ({ tube: j.tube, reason: whyFailed(j), count: 1 })), new Set(ids));
   }
 }

@@ -7,7 +7,7 @@ import { excerptOf } from "./body.js";
 import { readRecord } from "./ended.js";
 
 const most = 10_000; // jobs that are found before the search asks whether to go on
-const shownAtFirst = 20, step = 200; // jobs of a group of results
+const shownAtFirst = 5, step = 200; // jobs of a group of results, so that the next group is in sight
 
 // kinds are the places where the text can be, in the order of the page. page returns the address of what has the text in a job, and name its name.
 const kinds = [
@@ -107,12 +107,17 @@ class Search {
       walk.wanted += most;
     }
     this.progress.show(walk);
-    const by = Object.groupBy(walk.jobs, j => j.in);
-    for (const kind of kinds) if (by[kind.key]) this.section(kind, by[kind.key]);
+    for (const kind of kinds) {
+      const jobs = walk.jobs.filter(j => j.in === kind.key || this.isNamed(kind.name?.(j)));
+      if (jobs.length) this.section(kind, jobs);
+    }
     this.empty.hidden = walk.jobs.length > 0 || !!this.hasNames || !walk.done;
     this.empty.textContent = "Nothing was found.";
     if (walk.examined || walk.done) this.main.dataset.ready = "true";
   }
+
+  // isNamed returns whether a name has the text. A job can have it in its key and in its group: then it is shown with both.
+  isNamed(name) { return !!name && name.toLowerCase().includes(this.text.toLowerCase()); }
 
   // section shows the jobs that have the text in one place.
   section(kind, jobs) {
@@ -134,15 +139,15 @@ class Search {
     if (kind.name) this.drawLinks(kind, s);
   }
 
-  // drawLinks shows what has the text, such as groups, with its number of jobs.
+  // drawLinks shows what has the text, such as groups, with its number of jobs. What has it as its whole name comes first.
   drawLinks(kind, s) {
     const all = new Map();
     for (const j of s.jobs) {
-      const page = kind.page(j), one = all.get(page) ?? { name: kind.name(j) + (kind.inTube ? ` in ${j.tube}` : ""), page, n: 0 };
+      const page = kind.page(j), one = all.get(page) ?? { name: kind.name(j) + (kind.inTube ? ` in ${j.tube}` : ""), page, whole: kind.name(j).toLowerCase() === this.text.toLowerCase(), n: 0 };
       one.n++;
       all.set(page, one);
     }
-    const links = [...all.values()].sort((a, b) => b.n - a.n), seen = JSON.stringify(links.slice(0, 30));
+    const links = [...all.values()].sort((a, b) => b.whole - a.whole || b.n - a.n), seen = JSON.stringify(links.slice(0, 30));
     if (s.seen === seen) return; // the focus stays where it is
     s.seen = seen;
     s.links.replaceChildren(...links.slice(0, 30).map(l => make("a", { href: l.page }, withMarks(l.name, this.text), " ", make("b", {}, number(l.n)))), ...links.length > 30 ? [make("span", { className: "soft" }, `and ${number(links.length - 30)} more`)] : []);
@@ -155,7 +160,7 @@ class Search {
       attempt(() => new JobDialog({ list: () => s.jobs, at: i, word: this.text }).show());
     };
     return make("tr", { "data-id": j.id }, make("td", {}, make("a", { href: jobPage(j.id), onclick: open }, String(j.id)), j.from_id && isLetter(j) && make("small", { className: "when" }, `was ${j.from_id}`)), make("td", {}, make("a", { href: tubePage(j.tube) }, j.tube)),
-      make("td", {}, make("span", { className: "badge first " + j.state }, j.state)), make("td", {}, j.key && make("b", {}, mark(j.key)), groupBadge(j), meta),
+      make("td", {}, make("span", { className: "badge first " + j.state }, j.state)), make("td", {}, j.key && make("b", {}, mark(j.key)), groupBadge(j, mark), meta),
       make("td", {}, j.reason ? mark(j.reason) : j.parked ?? ""), make("td", {}, excerptOf(j, mark)));
   }
 }

@@ -20,7 +20,7 @@ const narrow = matchMedia("(max-width: 720px)");
 const since = j => Date.now() - j.read;
 
 export const jobColumns = {
-  id: { key: "id", label: "Job", min: 64, grow: 1, number: true, phone: true, cell: j => String(j.id) },
+  id: { key: "id", label: "Job", min: 82, grow: 1, number: true, phone: true, cell: j => String(j.id) },
   state: { key: "state", label: "State", min: 84, grow: 0.5, stamp: j => j.state, cell: j => make("span", { className: "badge first " + j.state }, j.state), phone: true },
   priority: { key: "priority", label: "Priority", min: 66, number: true, cell: j => number(j.priority) },
   age: { key: "age", label: "Age", min: 72, number: true, phone: true, cell: j => span(j.age * 1000 + since(j)) },
@@ -156,7 +156,7 @@ class TubeView {
     const input = make("input", { type: "search", id: "search", placeholder: "Search this tube", "aria-label": "Search this tube by id, key, group or text", maxLength: 200, onchange: set });
     this.problem = problemOf(input);
     const all = make("select", { id: "search-in", "aria-label": "Where to search", onchange: () => { if (this.text) set(); } }, make("option", { value: "state" }, "in this state"), make("option", { value: "all" }, "in all states"));
-    return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, this.problem.element, input, all);
+    return make("form", { className: "searchform", role: "search", "aria-label": "Jobs of this tube", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, this.problem.element, input, all);
   }
 
   buttons(admin) {

@@ -1,6 +1,6 @@
 // Searches over the jobs of many tubes, and actions on all jobs that match: the server does both in steps.
 import { make, number, plural } from "./ui.js";
-import { call } from "./api.js";
+import { call, mayEverywhere } from "./api.js";
 
 const pause = ms => new Promise(done => setTimeout(done, ms));
 
@@ -37,7 +37,6 @@ export class Walk {
         if (got.total !== undefined) this.total = got.total;
         this.add(got.jobs);
         for (const c of got.counts) this.count(c);
-        this.found += got.found;
         this.examined += got.examined;
         this.next = got.next;
         if (list) this.listed = got.next;
@@ -68,6 +67,7 @@ export class Walk {
     const by = this.counts.get(tube) ?? new Map();
     by.set(reason, (by.get(reason) ?? 0) + count);
     this.counts.set(tube, by);
+    this.found += count;
   }
 
   // more lists further jobs, which may be counted already.
@@ -103,7 +103,7 @@ export class Walk {
     const all = new Map();
     for (const [tube, by] of this.counts) for (const [reason, n] of by) {
       const key = what === "tube" ? tube : reason;
-      if (!other || other === (what === "tube" ? reason : tube)) all.set(key, (all.get(key) ?? 0) + n);
+      if (n > 0 && (!other || other === (what === "tube" ? reason : tube))) all.set(key, (all.get(key) ?? 0) + n);
     }
     return [...all].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   }
@@ -111,7 +111,8 @@ export class Walk {
   // status says how far the search is.
   get status() {
     const of = this.done ? "" : ` of about ${number(Math.max(this.total, this.examined))}`;
-    return `Examined ${number(this.examined)}${of}${this.examined === 1 && !of ? " job" : " jobs"}; found ${number(this.found)}.`;
+    const unread = this.filter.text && !mayEverywhere("read") ? " Bodies, meta and reasons are not searched where you lack the right read." : "";
+    return `Examined ${number(this.examined)}${of}${this.examined === 1 && !of ? " job" : " jobs"}; found ${number(this.found)}.${unread}`;
   }
 }
 
@@ -140,7 +141,7 @@ export class WalkBar {
 }
 
 // actOnAll applies an action to all jobs that match a filter, at most rate of them a second if that is not 0, until all are done or
-// stopped returns true. stepped is called with the sums after each step.
+// stopped returns true. stepped is called after each step, with the sums, and how many matched by tube and reason.
 export async function actOnAll(action, filter, { rate = 0, more = {}, stopped = () => false, stepped = () => {} } = {}) {
   const sums = { done: 0, missed: 0, examined: 0 };
   let cursor = "";
@@ -149,7 +150,7 @@ export async function actOnAll(action, filter, { rate = 0, more = {}, stopped = 
     const got = await patiently(() => call("POST", "/v1/search/actions", { body: { action, ...filter, ...more, limit: rate ? Math.min(rate, 1000) : 1000, cursor } }));
     for (const key of Object.keys(sums)) sums[key] += got[key];
     cursor = got.next;
-    stepped(sums);
+    stepped(sums, got.counts);
     if (rate && got.done && cursor) await pause(Math.max(0, got.done / rate * 1000 - (Date.now() - began)));
   } while (cursor && !stopped());
   return { ...sums, all: !cursor };

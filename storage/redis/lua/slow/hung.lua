@@ -38,6 +38,14 @@ OPERATIONS['held'] = function(i)
   return last
 end
 
+-- skip-hung: says where the next list-hung begins
+--
+-- ARGV    'skip-hung', how many notes it skips
+OPERATIONS['skip-hung'] = function(i)
+  SLOW.skipped_hung = tonumber(ARGV[i])
+  return i + 1
+end
+
 -- list-hung: lists jobs that are noted and still held by the same holder. It drops the notes of others
 --
 -- ARGV    'list-hung', limit
@@ -46,7 +54,8 @@ end
 -- Answer  how many; for each its id, for how many ms it is held, and the answer of answer_located
 OPERATIONS['list-hung'] = function(i)
   local found, ended = {}, {}
-  local notes = call('ZRANGE', PREFIX .. 'hung', '0', format('%d', ARGV[i] - 1), 'WITHSCORES')
+  local from = SLOW.skipped_hung
+  local notes = call('ZRANGE', PREFIX .. 'hung', format('%d', from), format('%d', from + ARGV[i] - 1), 'WITHSCORES')
   for k = 1, #notes, 2 do
     local j = load(notes[k])
     if j then locate(j, false) end
