@@ -16,7 +16,7 @@ function SLOW.note_hung(j, due)
   local queue = PREFIX .. 'hung'
   drop_hung(call('ZRANGEBYSCORE', queue, '-inf', '(' .. format('%.0f', NOW), 'LIMIT', '0', '2'))
   call('ZADD', queue, format('%.0f', due), j.key)
-  call('HSET', PREFIX .. 'hung-since', j.key, sum.held_since)
+  call('HSET', PREFIX .. 'hung-since', j.key, format('%s %.0f', sum.held_since, j.reserves))
 end
 
 -- lease_held sets sum.held_since if a leased job, which is being touched, is held for very long.
@@ -60,9 +60,10 @@ OPERATIONS['list-hung'] = function(i)
     local j = load(notes[k])
     if j then locate(j, false) end
     local due = j and j.state == 'reserved' and (j.leased and call('ZSCORE', LEASES, j.key) or SLOW.reserved_until(j.key))
-    if due and tonumber(due) == tonumber(notes[k + 1]) then
+    local since, reserves = string.match(call('HGET', PREFIX .. 'hung-since', notes[k]) or '', '^(%d+) (%d+)$')
+    if due and tonumber(due) == tonumber(notes[k + 1]) and tonumber(reserves) == j.reserves then -- else it was delivered again
       found[#found + 1] = j
-      j.due = tonumber(due)
+      j.due, j.since = tonumber(due), tonumber(since)
     else
       ended[#ended + 1] = notes[k]
     end
@@ -71,7 +72,7 @@ OPERATIONS['list-hung'] = function(i)
   answer(#found)
   for _, j in ipairs(found) do
     answer(sub(j.key, #PREFIX + 1))
-    answer(math.max(math.floor(MS - (call('HGET', PREFIX .. 'hung-since', j.key) or MS)), 0))
+    answer(math.max(math.floor(MS - j.since), 0))
     answer_located(j, SLOW.time_left(j.due))
   end
   return i + 1
