@@ -351,7 +351,6 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.words(op.Args.To)
 		c.expect((*partition).readFound, op)
 	case storage.ListHung:
-		c.words("skip-hung", op.Args.Skip)
 		encodeListHung(c, op)
 	case storage.JobStats:
 		c.words("job-stats")

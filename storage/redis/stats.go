@@ -164,7 +164,7 @@ func (p *partition) readStats(r *reply, ops []*storage.Op) {
 
 // encodeListHung appends a ListHung.
 func encodeListHung(c *call, op *storage.Op) {
-	c.words("list-hung", countOf(op))
+	c.words("list-hung", countOf(op), op.Args.Skip)
 	c.expect((*partition).readListHung, op)
 }
 

@@ -38,24 +38,17 @@ OPERATIONS['held'] = function(i)
   return last
 end
 
--- skip-hung: says where the next list-hung begins
---
--- ARGV    'skip-hung', how many notes it skips
-OPERATIONS['skip-hung'] = function(i)
-  SLOW.skipped_hung = tonumber(ARGV[i])
-  return i + 1
-end
-
 -- list-hung: lists jobs that are noted and still held by the same holder. It drops the notes of others
 --
--- ARGV    'list-hung', limit
+-- ARGV    'list-hung', limit, skip
 --           limit  how many notes are examined
+--           skip   how many come before them
 -- Keys    reads and writes hung, hung-since; reads as job-stats
 -- Answer  how many; for each its id, for how many ms it is held, and the answer of answer_located
 OPERATIONS['list-hung'] = function(i)
   local found, ended = {}, {}
-  local from = SLOW.skipped_hung
-  local notes = call('ZRANGE', PREFIX .. 'hung', format('%d', from), format('%d', from + ARGV[i] - 1), 'WITHSCORES')
+  local from = ARGV[i + 1]
+  local notes = call('ZRANGE', PREFIX .. 'hung', from, format('%d', from + ARGV[i] - 1), 'WITHSCORES')
   for k = 1, #notes, 2 do
     local j = load(notes[k])
     if j then locate(j, false) end
@@ -75,5 +68,5 @@ OPERATIONS['list-hung'] = function(i)
     answer(math.max(math.floor(MS - j.since), 0))
     answer_located(j, SLOW.time_left(j.due))
   end
-  return i + 1
+  return i + 2
 end
