@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
@@ -169,19 +170,21 @@ func (k *killed) consumeFrom(conn *client.Conn, stop <-chan struct{}) (done bool
 		return false
 	}
 	for {
-		var id uint64
-		err := conn.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error {
+		var deletes []byte
+		reserved := 0
+		err := conn.Ask(bytes.Repeat([]byte("reserve-with-timeout 0\r\n"), 100), 100, func(r *client.Reply) error {
 			if r.Word == client.Reserved {
-				id = r.ID
-				k.came(string(r.Body), id)
+				k.came(string(r.Body), r.ID)
+				deletes = client.AppendDelete(deletes, r.ID)
+				reserved++
 			}
 			return nil
 		})
 		if err != nil {
 			return false
 		}
-		if id != 0 {
-			if conn.Ask(client.AppendDelete(nil, id), 1, func(*client.Reply) error { return nil }) != nil {
+		if reserved > 0 {
+			if conn.Ask(deletes, reserved, func(*client.Reply) error { return nil }) != nil {
 				return false
 			}
 			continue
