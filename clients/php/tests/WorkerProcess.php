@@ -60,6 +60,19 @@ final class WorkerProcess
         }
     }
 
+    /** Waits until the process handles a signal, which would end it before. */
+    public function awaitHandled(int $signal): void
+    {
+        $status = '/proc/' . proc_get_status($this->process)['pid'] . '/status';
+        for ($end = microtime(true) + 30; microtime(true) < $end; usleep(2000)) {
+            preg_match('/^SigCgt:\s+[0-9a-f]*([0-9a-f]{8})$/m', file_get_contents($status), $match);
+            if (hexdec($match[1]) >> $signal - 1 & 1) {
+                return;
+            }
+        }
+        throw new \RuntimeException("signal $signal is not handled: " . $this->log());
+    }
+
     /** @return list<string> */
     public function lines(): array
     {

@@ -264,7 +264,7 @@ class WorkerExtensions < EveryWorker
     @client.flush_tube(@tube, "reserved")
     until_true { @log.lines.size == 2 }
     assert_equal %w[deleted deleted], Array.new(2) { causes.pop }
-    assert_equal ids.map { |id| "info: job #{id} was deleted before its handler returned" }, Array.new(2) { @log.lines.pop }.sort
+    assert_equal ids.map { |id| "info: job #{id} was deleted before its handler returned" }.sort, Array.new(2) { @log.lines.pop }.sort
   end
 
   def test_server_retries
