@@ -67,10 +67,13 @@ func (q *Queue) nameHolderOf(ctx context.Context, id uint64) string {
 // tubes of which shows is true.
 func (q *Queue) Hung(ctx context.Context, shows func(tube string) bool) ([]tube.JobStats, error) {
 	var all []tube.JobStats
-	for skip := 0; ; skip += tube.MaxListed {
+	for skip := 0; ; {
 		a, err := q.doOne(ctx, storage.Op{Kind: storage.ListHung, MaxJobs: tube.MaxListed, Args: &storage.Args{Skip: skip}})
 		if err != nil {
 			return nil, err
+		}
+		if a.Count > 0 {
+			continue
 		}
 		for _, j := range a.Result.Jobs {
 			if shows(j.Tube) {
@@ -80,6 +83,7 @@ func (q *Queue) Hung(ctx context.Context, shows func(tube string) bool) ([]tube.
 		if len(a.Result.Jobs) < tube.MaxListed || len(all) >= tube.MaxListed {
 			break
 		}
+		skip += tube.MaxListed
 	}
 	slices.SortFunc(all, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
 	all = slices.CompactFunc(all, func(a, b tube.JobStats) bool { return a.ID == b.ID }) // one was touched between two pages

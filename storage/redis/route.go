@@ -225,6 +225,7 @@ func merge(op *storage.Op, a *storage.Answer) {
 	case op.Kind == storage.ListHung:
 		mergeFound(whole, a)
 		whole.NotFound = false
+		whole.Count += a.Count
 	case op.Kind == storage.ListRecords:
 		mergePage(op, a)
 	case op.Kind == storage.ListEnded:

@@ -171,6 +171,7 @@ func encodeListHung(c *call, op *storage.Op) {
 // readListHung reads the jobs that count as hung.
 func (p *partition) readListHung(r *reply, ops []*storage.Op) {
 	result := new(storage.Result)
+	ops[0].Answer.Count = r.int()
 	for range r.int64() {
 		id, held := r.count(), r.ms()
 		s := r.jobStats(id)
