@@ -113,9 +113,9 @@ const (
 	// listed twice; other jobs cannot. Never NotFound.
 	ListJobs
 	// ListHung lists jobs whose holders touch them again and again and probably hang, as tube.IsHung says: MaxJobs (up to
-	// tube.MaxListed), Args.Skip → Result.Jobs, Count. In a store of several parts all are for each. Fewer than MaxJobs are the last ones, if Count is 0:
-	// else the store has forgotten Count jobs that have ended, and the same page has others now. A job that begins to hang, or is touched, between two
-	// pages can make another one be missed. Never NotFound.
+	// tube.MaxListed), Args.Skip → Result.Jobs, Count. In a store of several parts all are for each. If Count is not 0, the store has just forgotten
+	// Count jobs that have ended, and others have taken their places: ask for the same page again. Else fewer than MaxJobs are the last ones. A job that
+	// begins to hang, or is touched, between two pages can make another one be missed. Never NotFound.
 	ListHung
 	// Flush removes all jobs of a tube in a state; with State tube.Gone the ready, delayed and
 	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State, and

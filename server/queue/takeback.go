@@ -72,7 +72,7 @@ func (q *Queue) Hung(ctx context.Context, shows func(tube string) bool) ([]tube.
 		if err != nil {
 			return nil, err
 		}
-		if a.Count > 0 {
+		if a.Count > 0 { // the same page has others now
 			continue
 		}
 		for _, j := range a.Result.Jobs {

@@ -440,7 +440,10 @@ func TestCheckpointsSurviveKills(t *testing.T) {
 func (t *endedTest) attemptUntilKilled(ledgers map[uint64]*checkpointLedger, server *redistest.Server) (starts int) {
 	var kill *time.Timer
 	var killed atomic.Bool
-	for n := 0; !killed.Load(); n++ {
+	for n, end := 0, time.Now().Add(time.Minute); !killed.Load(); n++ {
+		if time.Now().After(end) {
+			t.Fatalf("only %d starts in a minute", starts)
+		}
 		t.TickAll()
 		started, _ := t.attempt(ledgers, n) // there are errors while Redis ends, and when it is slow
 		if starts += started; kill == nil && starts >= 2 {

@@ -44,7 +44,8 @@ end
 --           limit  how many notes are examined
 --           skip   how many come before them
 -- Keys    reads and writes hung, hung-since; reads as job-stats
--- Answer  how many notes it has dropped, so that those behind them have moved up; how many jobs; for each its id, for how many ms it is held, and the answer of answer_located
+-- Answer  how many notes it has dropped, so that those behind them have moved up; how many jobs; for each its id, for how many ms it is held,
+--         and the answer of answer_located
 OPERATIONS['list-hung'] = function(i)
   local found, ended = {}, {}
   local from = ARGV[i + 1]
